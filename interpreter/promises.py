@@ -8,10 +8,12 @@ binds nobody; what lies behind the slice is poison when the transfer has landed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
-from pallasite.dialects import tpu
+from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import shape_of
 
 _TRANSFERS = (tpu.EnqueueDmaOp, tpu.WaitDma2Op, tpu.WaitDmaOp)
@@ -41,14 +43,53 @@ def multiples(slice: tpu.MemrefSliceOp) -> dict[int, int]:
 
 def multiples_of_view(view: SSAValue) -> dict[int, int]:
     """The same for a slice, maybe without some dimensions of size 1."""
+    return _of_view(view, multiples)
+
+
+def edges_of_view(view: SSAValue) -> dict[int, int]:
+    """The size of the block of a pipeline that such a slice is a part of, in each dimension of
+    which the last block may reach over the edge of its array.
+
+    The size of the slice is then that of the block, or that of what the last block has.
+    """
+    return _of_view(view, _edges)
+
+
+def _edges(slice: tpu.MemrefSliceOp) -> dict[int, int]:
+    unknown = (d for d, n in enumerate(shape_of(slice.result.type)) if n == DYNAMIC_INDEX)
+    blocks = shape_of(slice.mem_ref.type)
+    found: dict[int, int] = {}
+    for d, size in zip(unknown, slice.operands[_sizes_from(slice) :], strict=True):
+        owner = size.owner
+        if isinstance(owner, tpu.AssumeMultipleOp) and is_rounded(owner):
+            sizes = _constants(owner.value)
+            if sizes and max(sizes) == blocks[d]:
+                found[d] = blocks[d]
+    return found
+
+
+def _constants(size: SSAValue) -> list[int]:
+    """The constants of which a number is one; none if that is not all."""
+    owner = size.owner
+    if isinstance(owner, arith.SelectOp):
+        either = [arith.known_integer(value) for value in (owner.lhs, owner.rhs)]
+        return [number for number in either if number is not None] if None not in either else []
+    known = arith.known_integer(size)
+    return [] if known is None else [known]
+
+
+def _of_view(
+    view: SSAValue, of_slice: Callable[[tpu.MemrefSliceOp], dict[int, int]]
+) -> dict[int, int]:
+    """What is known of a slice by dimension, for one maybe without some dimensions of size 1."""
     owner = view.owner
     if isinstance(owner, tpu.MemrefSliceOp):
-        return multiples(owner)
+        return of_slice(owner)
     if not isinstance(owner, tpu.MemrefSqueezeOp):
         return {}
-    inner = multiples_of_view(owner.input)
+    inner = _of_view(owner.input, of_slice)
     kept = kept_dimensions(owner) if inner else []
-    return {kept.index(d): multiple for d, multiple in inner.items() if d in kept}
+    return {kept.index(d): number for d, number in inner.items() if d in kept}
 
 
 def kept_dimensions(op: tpu.MemrefSqueezeOp) -> tuple[int, ...]:

@@ -11,13 +11,14 @@ from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu
 from pallasite.dialects.kernel import SLOTS
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import memory_space
 from pallasite.interpreter.effects.semaphores import peer_of
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.rounding import reach, spoil_block
+from pallasite.interpreter.machine.rounding import block_reach, reach, spoil_block
 from pallasite.interpreter.machine.semaphores import Wait, amount_of
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
-from pallasite.interpreter.promises import multiples_of_view
+from pallasite.interpreter.promises import edges_of_view, multiples_of_view
 
 Steps = Generator[Wait, None, None]
 
@@ -57,7 +58,9 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     """Starts a copy; to another core or device if ids are given."""
     at = source_location(op)
     spread = _operands(op)
-    rounded = multiples_of_view(op.target)
+    rounded, edges = multiples_of_view(op.target), edges_of_view(op.target)
+    if memory_space(op.target.type) != "vmem" or op.device_id is not None or op.core_id is not None:
+        edges = {}
     blocks = _slots(op)
     semaphore = op.target_semaphore
     assert semaphore is not None
@@ -68,11 +71,16 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
         source, sent, target, received = spread(operands)
         if blocks:
             spoil_block(target, blocks)
-        beyond = reach(target, rounded) if rounded else None
+        beyond = block_reach(source, target, edges) if edges else None
+        edge = beyond is not None
+        if edge:
+            core.machine.overruns = True
+        elif rounded:
+            beyond = reach(target, rounded)
         other = peer(core, operands[ids:])
         if core.recorder is not None:
             core.recorder.give_up()
-        core.enqueue(source, target, received, sent, at=at, reach=beyond, peer=other)
+        core.enqueue(source, target, received, sent, at=at, reach=beyond, peer=other, edge=edge)
 
     def local(core: Core, source: Ref, target: Ref, received: Ref) -> None:
         core.enqueue(source, target, received, at=at)

@@ -261,6 +261,7 @@ class Core:
         at: SourceLocation | None = None,
         reach: Ref | None = None,
         peer: Core | None = None,
+        edge: bool = False,
     ) -> Transfer:
         """Starts a copy, to this core or to a peer, which is named or given; returns at once."""
         remote = device is not None or core is not None or peer is not None
@@ -279,6 +280,7 @@ class Core:
             at,
             remote and receiver is not self,
             reach,
+            edge,
         )
         self.machine.engine.enqueue(transfer)
         return transfer

@@ -30,7 +30,7 @@ from pallasite.interpreter.machine.dma_rules import (
 )
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.rivals import meet
-from pallasite.interpreter.machine.rounding import spoil_behind
+from pallasite.interpreter.machine.rounding import fill_edge, spoil_behind
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.views import Ref
 
@@ -61,6 +61,8 @@ class Transfer:
     remote: bool = False
     reach: Ref | None = None
     """The target with what is overwritten behind it, if the transfer is one of whole tiles."""
+    edge: bool = False
+    """Whether that is a block which reaches over the edge of the source's array."""
     data: Ref | None = None
     """A copy of the source, between the two halves of a transfer."""
     read: bool = False
@@ -307,6 +309,8 @@ class Engine:
             target.buffer.landed[target.base, target.starts, target.shape] = target.digits
         if transfer.reach is not None:
             spoil_behind(target, transfer.reach.shape)
+            if transfer.edge:
+                fill_edge(transfer.source, target, transfer.reach.shape)
         if not transfer.read:
             self._was_read(transfer)
         transfer.done = True

@@ -57,6 +57,36 @@ def reach(target: Ref, multiples: Mapping[int, int]) -> Ref | None:
     return _grown(target, tuple(shape))
 
 
+def block_reach(source: Ref, target: Ref, edges: Mapping[int, int]) -> Ref | None:
+    """The block of which `target` is the first part, of sizes `edges` by dimension; None if the
+    `source` has all of it."""
+    if 0 in target.shape:
+        return None
+    shape = list(target.shape)
+    beyond = False
+    for d, size in edges.items():
+        shape[d] = max(shape[d], size)
+        beyond = beyond or _inside(source, d) < shape[d]
+    return _grown(target, tuple(shape)) if beyond else None
+
+
+def _inside(source: Ref, d: int) -> int:
+    """How many of the elements of `source` lie in its array, in dimension `d`."""
+    return min(source.shape[d], source.ends[d] - source.starts[d])
+
+
+def fill_edge(source: Ref, target: Ref, shape: tuple[int, ...]) -> None:
+    """What lies outside the array of `source`, in the block of `shape` that begins with `target`,
+    counts as written: kernels load whole blocks, and leave it out afterwards."""
+    whole = _grown(target, shape)
+    for d, size in enumerate(shape):
+        inside = _inside(source, d)
+        if inside < size:
+            starts, sizes = [0] * len(shape), list(shape)
+            starts[d], sizes[d] = inside, size - inside
+            whole.slice(starts, sizes).mark_whole()
+
+
 def spoil_behind(target: Ref, shape: tuple[int, ...]) -> None:
     """Makes poison of what `target` lacks to be of `shape`: nobody knows what was written there."""
     whole = _grown(target, shape)

@@ -13,8 +13,9 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
-from pallasite.diagnostics import KernelWarning  # noqa: E402
+from pallasite.diagnostics import Diagnostic, KernelWarning  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -83,3 +84,69 @@ def test_no_warning(checks: Any, masked: bool, first: float) -> None:
         (result,) = np.asarray(summed(x, masked))
     if masked:
         np.testing.assert_allclose(result, 200 * np.e + 56, rtol=1e-5)
+
+
+FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
+
+
+def piped(rows: int, block: int, masked: bool, buffers: int = 2) -> Any:
+    """`x + 1`, by a pipeline in the kernel whose last block reaches over the end of its array."""
+
+    def added(x: Any, o: Any) -> None:
+        index = pl.program_id(0) * block + lax.broadcasted_iota(jnp.int32, x.shape, 0)
+        value = x[...] + 1
+        o[...] = jnp.where(index < rows, value, 0) if masked else value
+
+    def body(x: Any, o: Any) -> None:
+        mode = pl.Buffered(buffers)
+        spec = pl.BlockSpec((block, 128), lambda i: (i, 0), pipeline_mode=mode)
+        steps, result = pl.cdiv(rows, block), pl.BlockSpec((block, 128), lambda i: (i, 0))
+        pltpu.emit_pipeline(added, grid=(steps,), in_specs=[spec], out_specs=[result])(x, o)
+
+    whole = jax.ShapeDtypeStruct((pl.cdiv(rows, block) * block, 128), jnp.float32)
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    return pl.pallas_call(body, out_shape=whole, in_specs=[anywhere], out_specs=anywhere)(
+        np.ones((rows, 128), np.float32)
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("rows", "block", "buffers"), [(13, 8, 2), (21, 16, 1), (5, 8, 3)])
+def test_a_pipeline_leaves_out_what_lies_behind(
+    form: str, rows: int, block: int, buffers: int
+) -> None:
+    with simulate(form=form, checks="all"), warnings.catch_warnings():
+        warnings.simplefilter("error", KernelWarning)
+        result = np.asarray(piped(rows, block, True, buffers))
+    np.testing.assert_array_equal(result[:rows], 2)
+    np.testing.assert_array_equal(result[rows:], 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_pipeline_uses_what_lies_behind(form: str) -> None:
+    with (
+        simulate(form=form, checks="init"),
+        pytest.warns(KernelWarning, match="1408 of 4096 elements.*undefined-output"),
+    ):
+        piped(21, 16, False)
+
+
+def test_copies_of_any_length_fill_no_block() -> None:
+    """A kernel that copies as many rows as it is told, and loads more, is no pipeline."""
+
+    def body(count: Any, x: Any, o: Any, part: Any) -> None:
+        some = pl.ds(0, pl.multiple_of(count[0], 8))
+        pltpu.sync_copy(x.at[some], part.at[some])
+        o[...] = part[...]
+
+    x = np.ones((32, 128), np.float32)
+    with simulate(checks="init"), pytest.raises(Diagnostic) as raised:
+        pl.pallas_call(
+            body,
+            out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+            in_specs=[
+                pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pl.ANY),
+            ],
+            scratch_shapes=[pltpu.VMEM(x.shape, x.dtype)],
+        )(np.array([16], np.int32), x)  # fmt: skip
+    assert raised.value.code == "uninitialised-read"
