@@ -65,7 +65,10 @@ class _Comparison(IRDLOperation, ABC):
 
     def _check(self, predicate: IntegerAttr) -> None:
         if not 0 <= predicate.value.data < len(self.PREDICATES):
-            raise VerifyException(f"predicate {predicate.value.data} does not exist")
+            raise VerifyException(
+                f"expected a predicate from 0 to {len(self.PREDICATES) - 1}, "
+                f"got {predicate.value.data}"
+            )
 
 
 def _predicate(words: tuple[str, ...], word: int | str) -> IntegerAttr:

@@ -86,7 +86,10 @@ class SliceOp(Renaming):
         grid = grid_of(self.value)
         offsets, sizes, strides = (integers_in(a) for a in (self.offsets, self.sizes, self.strides))
         if not len(offsets) == len(sizes) == len(strides) == len(grid):
-            raise VerifyException(f"expected {len(grid)} offsets, sizes and strides")
+            raise VerifyException(
+                f"expected {len(grid)} offsets, sizes and strides, "
+                f"got {len(offsets)}, {len(sizes)} and {len(strides)}"
+            )
         for offset, size, stride, extent in zip(offsets, sizes, strides, grid, strict=True):
             if offset < 0 or size < 1 or stride < 1 or offset + (size - 1) * stride >= extent:
                 raise VerifyException(

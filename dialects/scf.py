@@ -226,7 +226,9 @@ class ForOp(IRDLOperation):
     def verify_(self) -> None:
         carried = tuple(self.iter_args.types)
         if tuple(self.res.types) != carried:
-            raise VerifyException(f"expected results of types {_types(carried)}")
+            raise VerifyException(
+                f"expected results of types {_types(carried)}, got {_types(self.res.types)}"
+            )
         arguments = tuple(a.type for a in self.body.block.args)
         expected = (self.lb.type, *carried)
         if arguments != expected:
@@ -315,7 +317,10 @@ class WhileOp(IRDLOperation):
                 )
         last = self.before_region.block.last_op
         if not isinstance(last, ConditionOp) or tuple(last.args.types) != leaving:
-            raise VerifyException(f"expected an scf.condition that passes on {_types(leaving)}")
+            got = _types(last.args.types) if isinstance(last, ConditionOp) else "none"
+            raise VerifyException(
+                f"expected an scf.condition that passes on {_types(leaving)}, got {got}"
+            )
         verify_yield(self.after_region, entering, "the after region")
 
 

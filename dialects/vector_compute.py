@@ -112,7 +112,7 @@ class MultiReductionOp(IRDLOperation):
         verify_element_types(source, self.dest.type)
         rank = source.get_num_dims()
         if len(set(dims)) != len(dims) or any(not 0 <= d < rank for d in dims):
-            raise VerifyException(f"reduction dimensions {list(dims)} do not fit {source}")
+            raise VerifyException(f"expected different dimensions of {source}, got {list(dims)}")
         kept = tuple(s for d, s in enumerate(source.get_shape()) if d not in dims)
         result = self.dest.type
         shape = cast(AnyVector, result).get_shape() if isinstance(result, VectorType) else ()
@@ -208,7 +208,7 @@ class ContractOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.acc.type != self.result.type:
-            raise VerifyException(f"expected a result of type {self.acc.type}")
+            raise VerifyException(f"expected result {self.acc.type}, got {self.result.type}")
         loops = len(self.iterator_types)
         if len(self.indexing_maps) != 3:
             raise VerifyException(f"expected 3 indexing maps, got {len(self.indexing_maps)}")
@@ -317,7 +317,7 @@ class ScanOp(IRDLOperation):
         verify_element_types(source, initial)
         _verify_kind(self.kind, source)
         if not 0 <= dim < len(shape):
-            raise VerifyException(f"reduction dimension {dim} does not fit {source}")
+            raise VerifyException(f"expected a dimension of {source} as reduction_dim, got {dim}")
         del shape[dim]
         if tuple(shape) != initial.get_shape():
             raise VerifyException(f"expected an initial value of shape {shape}, got {initial}")

@@ -160,7 +160,11 @@ def _print_elements(printer: Printer, op: IRDLOperation, type: Attribute) -> Non
 def _verify_elements(type: AnyVector, elements: Sequence[Attribute]) -> None:
     count = prod(type.get_shape())
     if len(elements) != count or any(e != type.element_type for e in elements):
-        raise VerifyException(f"expected {count} scalars of type {type.element_type} for {type}")
+        got = ", ".join(map(str, dict.fromkeys(elements))) or "none"
+        raise VerifyException(
+            f"expected {count} scalars of type {type.element_type} for {type}, "
+            f"got {len(elements)} of type {got}"
+        )
 
 
 ELEMENT_OPS = (InterleaveOp, DeinterleaveOp, ToElementsOp, FromElementsOp)

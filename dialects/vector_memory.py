@@ -77,10 +77,10 @@ class ConstantMaskOp(IRDLOperation):
         if type.element_type != i1:
             raise VerifyException(f"expected a vector of i1, got {type}")
         if len(sizes) != max(type.get_num_dims(), 1):
-            raise VerifyException(f"expected a size for each dimension of {type}")
+            raise VerifyException(f"expected a size for each dimension of {type}, got {len(sizes)}")
         extents = type.get_shape() or (1,)
         if any(not 0 <= size <= extent for size, extent in zip(sizes, extents, strict=True)):
-            raise VerifyException(f"sizes {list(sizes)} do not fit {type}")
+            raise VerifyException(f"expected sizes from 0 to those of {type}, got {list(sizes)}")
         if 0 in sizes and any(sizes):
             raise VerifyException(f"expected all sizes to be 0 if one is, got {list(sizes)}")
 
@@ -187,7 +187,9 @@ class GatherOp(IRDLOperation):
             raise VerifyException(f"expected a memref or tensor, got {base}")
         shaped = cast("MemRefType[Attribute] | TensorType[Attribute]", base)
         if len(self.offsets) != shaped.get_num_dims():
-            raise VerifyException(f"expected {shaped.get_num_dims()} indices for {base}")
+            raise VerifyException(
+                f"expected {shaped.get_num_dims()} indices for {base}, got {len(self.offsets)}"
+            )
         if self.pass_thru.type != result or shaped.element_type != result.element_type:
             raise VerifyException(
                 f"expected elements of {base} and pass_thru of the type of the result, "

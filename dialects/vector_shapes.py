@@ -106,7 +106,9 @@ class BroadcastOp(IRDLOperation, HasFolderInterface):
         shape = cast(AnyVector, source).get_shape() if isinstance(source, VectorType) else ()
         target = result.get_shape()
         if len(shape) > len(target):
-            raise VerifyException(f"source rank {len(shape)} is above result rank {len(target)}")
+            raise VerifyException(
+                f"expected a source of at most the rank of {result}, got {source}"
+            )
         for size, into in zip(reversed(shape), reversed(target), strict=False):
             if size not in (1, into):
                 raise VerifyException(f"{source} does not broadcast to {result}")
@@ -161,7 +163,10 @@ def _verify_box(
     type: AnyVector, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
 ) -> None:
     if not len(offsets) == len(sizes) == len(strides) <= type.get_num_dims():
-        raise VerifyException(f"expected at most {type.get_num_dims()} offsets, sizes and strides")
+        raise VerifyException(
+            f"expected at most {type.get_num_dims()} offsets, sizes and strides, as many of each, "
+            f"got {len(offsets)}, {len(sizes)} and {len(strides)}"
+        )
     for offset, size, stride, extent in zip(
         offsets, sizes, strides, type.get_shape(), strict=False
     ):
@@ -267,7 +272,10 @@ class InsertStridedSliceOp(IRDLOperation):
         verify_element_types(source, dest)
         offsets, strides = values_of(self.offsets), values_of(self.strides)
         if len(offsets) != dest.get_num_dims() or len(strides) != source.get_num_dims():
-            raise VerifyException("expected an offset per result and a stride per source dimension")
+            raise VerifyException(
+                f"expected {dest.get_num_dims()} offsets and {source.get_num_dims()} strides, one "
+                f"per dimension of {dest} and {source}, got {len(offsets)} and {len(strides)}"
+            )
         added = len(offsets) - len(strides)
         sizes = (*(1,) * added, *source.get_shape())
         _verify_box(dest, offsets, sizes, (*(1,) * added, *strides))

@@ -65,7 +65,9 @@ class MatmulOp(TpuOp):
         if bit_width(acc) != 32:
             raise VerifyException(f"expected an accumulator of 32-bit elements, got {acc}")
         if self.transpose_lhs.value.data:
-            raise VerifyException("lhs transposes are part of the dimension numbers")
+            raise VerifyException(
+                "expected no transpose_lhs: dimension_numbers say what of lhs is contracted"
+            )
         if self.dimension_numbers is not None:
             check_dimension_numbers(
                 self.dimension_numbers, self.lhs.type.get_shape(), self.rhs.type.get_shape()

@@ -68,7 +68,9 @@ class ReshapeOp(TpuOp):
         source, result = self.source.type, self.result.type
         check_element_types(source, result)
         if prod(source.get_shape()) != prod(result.get_shape()):
-            raise VerifyException(f"expected as many elements, got {source} and {result}")
+            raise VerifyException(
+                f"expected a result of as many elements as {source}, got {result}"
+            )
 
 
 @irdl_op_definition
@@ -185,13 +187,13 @@ class BitcastOp(TpuOp):
         if widths[0] != widths[1]:
             if min(map(len, shapes)) < 2:
                 raise VerifyException(
-                    f"a bitcast between widths wants ranks of at least 2, got {source}, {result}"
+                    f"expected ranks of at least 2 for another width, got {source} and {result}"
                 )
             for shape, width in zip(shapes, widths, strict=True):
                 shape[-2] *= width
         if shapes[0] != shapes[1]:
             raise VerifyException(
-                f"expected as many bits in each dimension, got {source}, {result}"
+                f"expected as many bits in each dimension, got {source} and {result}"
             )
 
 

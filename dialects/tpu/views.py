@@ -63,10 +63,10 @@ class MemrefSliceOp(TpuOp):
     def verify_(self) -> None:
         source, result = self.mem_ref.type, self.result.type
         if DYNAMIC_INDEX in source.get_shape():
-            raise VerifyException(f"only slicing of memrefs with static shapes, got {source}")
+            raise VerifyException(f"expected a memref of static shape, got {source}")
         check_dynamic_sizes(self.dynamic_sizes, result)
         if in_space(source, "semaphore_mem") and not isinstance(source.element_type, SEMAPHORES):
-            raise VerifyException(f"references to semaphore memory hold semaphores, got {source}")
+            raise VerifyException(f"expected semaphores in semaphore memory, got {source}")
         ranks = (len(self.base_idx), result.get_num_dims(), source.get_num_dims())
         if len(set(ranks)) != 1:
             raise VerifyException(
@@ -108,7 +108,9 @@ class MemrefSqueezeOp(TpuOp):
         first_tiled = source.get_num_dims() - len(tiling.first)
         for dim in squeezed:
             if dim >= first_tiled and (len(tiling.tiles) > 1 or tiling.tile_of(dim) != 1):
-                raise VerifyException(f"dimension {dim} of {source} is tiled, cannot be squeezed")
+                raise VerifyException(
+                    f"expected dropped dimensions that are not tiled, got {dim} of {source}"
+                )
 
 
 @irdl_op_definition

@@ -75,7 +75,7 @@ func.func @early(%a: i32) {
 
 // -----
 
-// CHECK: 'arith.cmpi': predicate 12 does not exist
+// CHECK: 'arith.cmpi': expected a predicate from 0 to 9, got 12
 %i = "test.op"() : () -> i32
 %0 = "arith.cmpi"(%i, %i) <{predicate = 12 : i64}> : (i32, i32) -> i1
 

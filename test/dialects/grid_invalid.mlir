@@ -72,7 +72,7 @@
 
 // -----
 
-// CHECK: 'grid.slice': expected 2 offsets, sizes and strides
+// CHECK: 'grid.slice': expected 2 offsets, sizes and strides, got 1, 1 and 1
 %a = "test.op"() : () -> vector<4x2x8x128xf32>
 %0 = "grid.slice"(%a) <{offsets = array<i64: 0>, sizes = array<i64: 1>, strides = array<i64: 1>}> : (vector<4x2x8x128xf32>) -> vector<1x2x8x128xf32>
 

@@ -60,13 +60,13 @@
 
 // -----
 
-// CHECK: 'vector.multi_reduction': reduction dimensions [2] do not fit vector<8x128xf32>
+// CHECK: 'vector.multi_reduction': expected different dimensions of vector<8x128xf32>, got [2]
 %a, %z = "test.op"() : () -> (vector<8x128xf32>, vector<8xf32>)
 %0 = vector.multi_reduction <add>, %a, %z [2] : vector<8x128xf32> to vector<8xf32>
 
 // -----
 
-// CHECK: 'vector.from_elements': expected 2 scalars of type f32 for vector<2xf32>
+// CHECK: 'vector.from_elements': expected 2 scalars of type f32 for vector<2xf32>, got 3 of type f32
 %s = "test.op"() : () -> f32
 %0 = vector.from_elements %s, %s, %s : vector<2xf32>
 
@@ -78,7 +78,7 @@
 
 // -----
 
-// CHECK: 'vector.broadcast': source rank 2 is above result rank 1
+// CHECK: 'vector.broadcast': expected a source of at most the rank of
 %a = "test.op"() : () -> vector<8x128xf32>
 %0 = vector.broadcast %a : vector<8x128xf32> to vector<128xf32>
 
@@ -102,7 +102,7 @@
 
 // -----
 
-// CHECK: 'vector.insert_strided_slice': expected an offset per result and a stride per source dimension
+// CHECK: 'vector.insert_strided_slice': expected 2 offsets and
 %a, %b = "test.op"() : () -> (vector<8x128xf32>, vector<4x128xf32>)
 %0 = vector.insert_strided_slice %b, %a {offsets = [0], strides = [1, 1]} : vector<4x128xf32> into vector<8x128xf32>
 
@@ -126,13 +126,13 @@
 
 // -----
 
-// CHECK: 'vector.contract': expected a result of type vector<8xf32>
+// CHECK: 'vector.contract': expected result vector<8xf32>, got
 %a, %b = "test.op"() : () -> (vector<8xf32>, vector<4xf32>)
 %0 = "vector.contract"(%a, %b, %a) <{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = [#vector.iterator_type<parallel>], kind = #vector.kind<add>}> : (vector<8xf32>, vector<4xf32>, vector<8xf32>) -> vector<4xf32>
 
 // -----
 
-// CHECK: 'vector.constant_mask': expected a size for each dimension of vector<2x4xi1>
+// CHECK: 'vector.constant_mask': expected a size for each dimension of vector<2x4xi1>, got 1
 %0 = vector.constant_mask [2] : vector<2x4xi1>
 
 // -----

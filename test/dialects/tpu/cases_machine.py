@@ -92,7 +92,7 @@ MATMUL = [
     case("matmul", [L, R, A], "", [A], differs="wants a transpose_lhs_hint"),
     case("matmul", [L, R, A], HINT, ["vector<8x128xi32>"], "expected result"),
     case("matmul", [L, R, BF16], HINT, [BF16], "32-bit"),
-    case("matmul", [L, R, A], f"{HINT}, transpose_lhs = true", [A], "lhs transposes"),
+    case("matmul", [L, R, A], f"{HINT}, transpose_lhs = true", [A], "expected no transpose_lhs"),
     case("matmul", [L, R, "vector<3x5xf32>"], numbers(PLAIN), ["vector<3x5xf32>"]),
     case("matmul", [L, A, A], numbers(PLAIN), [A], "contracting dimensions of one size"),
     case("matmul", [BL, BR, BA],
