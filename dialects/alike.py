@@ -40,7 +40,9 @@ def rules_of(kind: type[Operation]) -> _Rules | None:
     if not issubclass(kind, IRDLOperation) or not hasattr(verify, "__code__"):
         return None
     names, cells = verify.__code__.co_freevars, verify.__closure__ or ()
-    held = {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}
+    held: dict[str, Any] = {
+        name: cell.cell_contents for name, cell in zip(names, cells, strict=True)
+    }
     declared = held.get("op_def")
     if not set(held) <= _PARTS or not isinstance(declared, OpDef):
         return None
