@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
-from pallasite.dialects import tpu
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.arith import known_number
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.products import check_product
 from pallasite.dialects.types import bit_width
@@ -130,6 +131,38 @@ def _in_words(element: Attribute, other: Attribute, target: Target) -> bool:
     return isinstance(element, IntegerType) and isinstance(other, Float32Type) and not halved
 
 
+def _constant_nibbles(op: tpu.MatmulOp, target: Target) -> None:
+    """libtpu: "LLO_CHECK failure: Expected vector-int4, got vector-int32", where a matrix unit that
+    multiplies bytes is given registers of one 4-bit number; zeros are nothing to it."""
+    left, right, _ = _elements(op)
+    if not left == right == IntegerType(4) or ("i4", "i4") not in target.matmul_pairs:
+        return
+    for factor in op.operands[:2]:
+        if _has_constant(factor):
+            raise refusal(
+                op, "matmul-constant", "a product of a constant of i4 is not supported on "
+                f"{target.name}",
+                "the matrix unit takes bytes, and the compiler does not unpack registers that hold "
+                "one number of 4 bits",
+                "cast the factors to int8 before the product",
+            )  # fmt: skip
+
+
+def _has_constant(value: SSAValue, depth: int = 8) -> bool:
+    """Whether a part of `value` is the same number throughout, known, and not 0."""
+    if known_number(value):
+        return True
+    made = value.owner
+    if not isinstance(made, _MOVING) or not depth:
+        return False
+    return any(_has_constant(operand, depth - 1) for operand in made.operands)
+
+
+_MOVING = (
+    tpu.ConcatenateOp, tpu.TransposeOp, vector.TransposeOp, vector.BroadcastOp, vector.ShapeCastOp,
+)  # fmt: skip
+
+
 PRODUCT_RULES: RuleTable = {tpu.MatmulOp: (_shapes, _factors, _sums)}
-PRODUCT_REFERENCE_RULES: RuleTable = {tpu.MatmulOp: (_integer_sums, _precision)}
+PRODUCT_REFERENCE_RULES: RuleTable = {tpu.MatmulOp: (_integer_sums, _precision, _constant_nibbles)}
 """What the TPU compiler refuses and we could do."""

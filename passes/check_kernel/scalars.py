@@ -117,12 +117,13 @@ def _bits(op: Operation, target: Target) -> None:
 
 
 def _bit_conversion(op: Operation, target: Target) -> None:
-    """A predicate becomes 0 or 1; there is no copy of its sign."""
-    if op.operands[0].type == i1:
+    """A predicate becomes 0 or 1; there is no copy of its sign, which an index would be."""
+    if op.operands[0].type == i1 and not _is_known(op.operands[0]):
+        index = isinstance(op, arith.IndexCastOp | arith.IndexCastUIOp)
         raise refusal(
             op, "scalar-type", f"{op.name} of a scalar of i1 is not supported",
             "a boolean is taken for an integer without a sign only",
-            "cast it to int32 by astype, and negate that",
+            "cast it to int32 by astype" + ("" if index else ", and negate that"),
         )  # fmt: skip
 
 
@@ -195,7 +196,10 @@ SCALAR_RULES: RuleTable = {
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_scalars,)),
     **dict.fromkeys([kind for kind in _ON_BITS if kind not in ABSENT_SCALARS], (_scalars, _bits)),
     **dict.fromkeys((arith.AndIOp, arith.OrIOp, arith.XOrIOp), (_scalars, _combined_extensions)),
-    **dict.fromkeys((arith.ExtSIOp, arith.SIToFPOp, tpu.SitofpOp), (_bit_conversion,)),
+    **dict.fromkeys(
+        (arith.ExtSIOp, arith.SIToFPOp, tpu.SitofpOp, arith.IndexCastOp, arith.IndexCastUIOp),
+        (_bit_conversion,),
+    ),
     **dict.fromkeys(
         (arith.ExtFOp, arith.TruncFOp, arith.FPToSIOp, arith.FPToUIOp, tpu.ExtfOp, tpu.TruncfOp),
         (_float_conversion,),

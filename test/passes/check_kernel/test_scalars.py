@@ -73,6 +73,21 @@ def test_casts_of_booleans() -> None:
     beyond(scalars(BITS + "%r = arith.sitofp %b : i1 to f32", "i32", "f32"), "scalar-type")
 
 
+@pytest.mark.parametrize("target", ["v4", "v5e", "v7x"])
+@pytest.mark.parametrize("op", ["index_cast", "index_castui"])
+def test_booleans_as_indices(op: str, target: str) -> None:
+    """What is known is folded; JAX counts by booleans where the kernel indexes with one."""
+
+    def read_at(index: str) -> str:
+        table = memref("4xi32", SMEM)
+        load = f"%r = memref.load %a[%i] : {table}"
+        return scalars(f"{BITS}{index}\n{load}", "i32")
+
+    beyond(read_at(f"%i = arith.{op} %b : i1 to index"), "scalar-type", target)
+    check(read_at(f"%w = arith.extui %b : i1 to i32\n%i = arith.{op} %w : i32 to index"), target)
+    check(read_at(f"%t = arith.constant true\n%i = arith.{op} %t : i1 to index"), target)
+
+
 @pytest.mark.parametrize("op", ["andi", "ori", "xori"])
 def test_bits_of_two_extended_scalars(op: str) -> None:
     """The compiler combines them before it extends them; with another word it does not."""
