@@ -132,7 +132,7 @@ def _check_place(
     for dim, (index, size, extent) in enumerate(places):
         found, step = constant_of(index), 1 if window.low is not None else size
         before = (window.low or (0,) * len(array))[dim]
-        if found is None or -size < found * step - before < extent:
+        if found is None or not extent or -size < found * step - before < extent:
             continue
         last = (extent - 1) // step
         raise refusal(

@@ -230,6 +230,7 @@ ELEMENTS = ", window_kind = #tpu.element_window<[0, 0], [0, 0]>"
         ("64x128xf32", "32x128xf32", (-1, 0), "", False),
         ("64x128xf32", "16x128xf32", (56, 0), ELEMENTS, True),
         ("64x128xf32", "16x128xf32", (64, 0), ELEMENTS, False),
+        ("2x128xf32", "1x128xf32", (2, 0), "", False),
     ],
 )
 def test_blocks_behind_the_array(
@@ -241,3 +242,10 @@ def test_blocks_behind_the_array(
         check(text, target)
     else:
         beyond(text, "block-outside", target)
+
+
+def test_blocks_of_results_without_elements() -> None:
+    """A call whose results have none is dropped, wherever its blocks lie."""
+    text = placed("256x0xf32", "256x256xf32", 0, 0)
+    check(text.replace("operands = [tensor<256x0xf32>], results = []",
+                       "operands = [], results = [tensor<256x0xf32>]"))  # fmt: skip
