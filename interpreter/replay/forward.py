@@ -40,6 +40,11 @@ class _Lines:
         for number, line in enumerate(lines):
             for memory in dict.fromkeys(view.memory for view in line.views):
                 self._places.setdefault(memory, []).append(number)
+        self._writers: dict[str, list[int]] = {}
+        """Of the lines that write each memory, in order, until `write_back` moves some."""
+        for number, line in enumerate(lines):
+            if line.write is not None:
+                self._writers.setdefault(line.write.memory, []).append(number)
 
     def fetch(self, number: int) -> None:
         """Has what is read where line `number` copies to read where that copies from."""
@@ -49,7 +54,8 @@ class _Lines:
         source, target = line.read, line.write
         if not target.is_dense or source.memory == target.memory or target.memory[0] == "o":
             return
-        if any(self._writes(later, source.memory) for later in self._after(number, source)):
+        writers = self._writers.get(source.memory)
+        if writers and writers[-1] > number:
             return
         moved: dict[int, Line] = {}
         for place in self._after(number, target):
@@ -67,6 +73,7 @@ class _Lines:
                     return
                 break
         self.lines[number] = None
+        self._writers[target.memory].remove(number)
         for place, later in moved.items():
             self.lines[place] = later
             insort(self._places[source.memory], place)
@@ -79,20 +86,16 @@ class _Lines:
         source, target = line.read, line.write
         if target.memory[0] != "o" or not source.is_dense or source.memory[0] != "m":
             return
-        maker: int | None = None
-        for place in self._places[source.memory]:
-            other = self.lines[place]
-            if other is None or not any(_meet(view, source) for view in other.views):
+        for place in self._after(number, source):
+            other = self._meeting(place, source)
+            if other is None:
                 continue
-            if place < number:
-                maker = place
-            elif other.read is not None and _meet(other.read, source):
-                if place > number:
-                    return
-            elif place > number and other.write is not None:
-                if not _covers(other, source):
-                    return
-                break
+            if other.read is not None and _meet(other.read, source):
+                return
+            if not _covers(other, source):
+                return
+            break
+        maker = self._before(number, source)
         made = None if maker is None else self.lines[maker]
         if maker is None or made is None or made.write is None or not _covers(made, source):
             return
@@ -108,15 +111,26 @@ class _Lines:
         places = self._places[box.memory]
         return places[bisect(places, number) :]
 
+    def _before(self, number: int, box: Box) -> int | None:
+        """The last line before `number` that may touch bytes of `box`."""
+        places = self._places[box.memory]
+        for n in range(bisect_left(places, number) - 1, -1, -1):
+            if self._meeting(places[n], box) is not None:
+                return places[n]
+        return None
+
+    def _meeting(self, number: int, box: Box) -> Line | None:
+        """Line `number`, if it is there and may touch bytes of `box`."""
+        line = self.lines[number]
+        if line is None or not any([_meet(view, box) for view in line.views]):
+            return None
+        return line
+
     def _touched(self, first: int, last: int, box: Box) -> bool:
         """Whether a line between the two reads or writes bytes of `box`."""
         places = self._places[box.memory]
         between = [self.lines[n] for n in places[bisect(places, first) : bisect_left(places, last)]]
         return any(line and any(_share(view, box) for view in line.views) for line in between)
-
-    def _writes(self, number: int, memory: str) -> bool:
-        line = self.lines[number]
-        return line is not None and line.write is not None and line.write.memory == memory
 
 
 def _meet(view: View, box: Box) -> bool:

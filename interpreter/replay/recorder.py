@@ -30,8 +30,8 @@ from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.replay.lines import COPY, Box, Line, Made, View, Whole
 from pallasite.interpreter.values import POISON_WORDS, Array
 
-MOST_LINES = 1 << 10
-"""Lines of the longest script: Python takes some 10 us to compile one, which saves about 5 us."""
+MOST_LINES = 1 << 12
+"""Lines of the longest script: Python takes some 30 us to record and compile one, which saves 5."""
 
 
 @dataclass(frozen=True)

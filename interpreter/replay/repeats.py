@@ -18,7 +18,7 @@ from pallasite.interpreter.values import Array
 
 BEFORE = 7
 """Runs before the one that is recorded: most programs run a kernel once, and to record and compile
-takes about two runs."""
+takes two to eight runs."""
 REPEATABLE = frozenset(
     (
         memref.AllocaOp,

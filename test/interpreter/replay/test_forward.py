@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pallasite.interpreter.call_plan import ArrayType
+from pallasite.interpreter.replay import forward
 from pallasite.interpreter.replay.forward import composed, forwarded
 from pallasite.interpreter.replay.lines import COPY, Box, Line, Whole
 from pallasite.interpreter.replay.recorder import Room
@@ -188,3 +189,35 @@ def test_views_of_views() -> None:
         Box("m0", (2,), F32, 2, (4,)),
     ):
         assert composed(beyond, over, under) is None
+
+
+def pipeline(steps: int) -> list[Line]:
+    """Blocks that are fetched to one of two places, doubled there, and written back."""
+    lines: list[Line] = []
+    for step in range(steps):
+        there, here = (Box(m, (128,), F32, step * SLOT, (4,)) for m in ("i0", "o0"))
+        block, result = (Box(m, (128,), F32, step % 2 * SLOT, (4,)) for m in ("m0", "m1"))
+        lines += [
+            Line(COPY, read=there, write=block),
+            Line("{} = {r}[...]", (), (step,), read=block),
+            Line("{w}[...] = {0} * 2", (step,), write=result),
+            Line(COPY, read=result, write=here),
+        ]
+    return lines
+
+
+def test_a_script_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    meet, asked = forward._meet, 0  # pyright: ignore[reportPrivateUsage]
+
+    def counted(*boxes: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return meet(*boxes)
+
+    monkeypatch.setattr(forward, "_meet", counted)
+    counts: list[int] = []
+    for steps in (20, 40):
+        asked = 0
+        assert len(forwarded(pipeline(steps))) == 2 * steps
+        counts.append(asked)
+    assert counts[1] < 2.1 * counts[0]
