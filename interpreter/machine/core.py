@@ -143,6 +143,8 @@ class Core:
             self._scoped.append(ref.buffer)
         if ref.buffer.memory is self.semaphore_memory:
             self._new_semaphores(ref, name, location)
+        if self.observer is not None:
+            self.observer.allocated(self, ref.buffer)
         return ref
 
     def tiling(self, shape: Sequence[int], element: Attribute, *, argument: bool) -> Tiling:

@@ -65,6 +65,9 @@ class Observer:
     def count(self, core: Core, semaphore: Semaphore, at: SourceLocation | None) -> None:
         """A core is about to be told the count of a semaphore, once."""
 
+    def allocated(self, core: Core, buffer: Buffer) -> None:
+        """The scope of a buffer begins."""
+
     def released(self, core: Core, buffer: Buffer) -> None:
         """The scope of a buffer ends."""
 
@@ -93,7 +96,7 @@ class Observer:
 
 HOOKS = (
     "read", "write", "add", "block", "dma_start", "dma_read", "dma_done", "signal", "wait",
-    "count", "released", "finish",
+    "count", "allocated", "released", "finish",
 )  # fmt: skip
 
 

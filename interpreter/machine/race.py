@@ -26,7 +26,7 @@ from pallasite.interpreter.machine.credits import Clock, Count, Credit, Credits,
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
-from pallasite.interpreter.machine.race_notes import COUNTED, OVERLAPPING, race_notes
+from pallasite.interpreter.machine.race_notes import COUNTED, OVERLAPPING, race_notes, scope_notes
 from pallasite.interpreter.machine.regions import span_text, whole_region
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.uses import History, Use
@@ -72,6 +72,10 @@ class RaceCheck(Observer):
         self._issued: dict[Transfer, tuple[Credit | None, Credit]] = {}
         self._early: dict[Transfer, Clock] = {}
         """Transfers to cores that had not begun, and the clocks of their senders."""
+        self._waited: set[int] = set()
+        """Cores that have come behind their first wait."""
+        self._births: dict[Buffer, int] = {}
+        """When their cores allocated the buffers that not all cores have from the start."""
         self._doubtful = doubtful
         self._events: list[tuple[Any, ...]] | None = None
         """What happened, in order, while it is known and several cores took part."""
@@ -239,7 +243,7 @@ class RaceCheck(Observer):
 
     def dma_done(self, transfer: Transfer) -> None:
         if transfer in self._issued:
-            buffer = self._written(transfer) if transfer in self._early else None
+            buffer = self._written(transfer) if transfer.remote else None
             self._do(RaceCheck._done, transfer, buffer)
 
     def _done(self, transfer: Transfer, buffer: Buffer | None) -> None:
@@ -247,6 +251,17 @@ class RaceCheck(Observer):
         clock = self._early.pop(transfer, None)
         if buffer is not None and clock is not None and received.uses is not None:
             received.uses.append(self._half(transfer, _reach(transfer), buffer, True, clock))
+        born = self._births.get(buffer) if buffer is not None else None
+        if buffer is not None and born is not None:
+            if received.clock[self._cores[transfer.receiver]] < born:
+                self.report(
+                    _CODE,
+                    f"{transfer.describe()} races with the allocation of {buffer.title} there: it "
+                    "may come before that",
+                    transfer.location,
+                    scope_notes(transfer, buffer),
+                    str(buffer.location),
+                )
         self._credits[transfer.target_semaphore].land(received)
 
     # Semaphores.
@@ -281,6 +296,7 @@ class RaceCheck(Observer):
         # Nobody but its owner waits for a semaphore, and he has now joined all that is certain.
         credits, clock = self._of(semaphore), self._clocks[number]
         certain = credits.wait(number, amount, left, int(clock[number]), at)
+        self._waited.add(number)
         # What comes before the wait, and what comes behind it, are different times.
         clock[number] += 1
         self._join(number, clock, certain)
@@ -336,7 +352,15 @@ class RaceCheck(Observer):
             str(credit.location),
         )
 
-    # Ends.
+    # Scopes.
+
+    def allocated(self, core: Core, buffer: Buffer) -> None:
+        # What a core allocates before its first wait is there when others begin.
+        if self._cores[core] in self._waited and not _is_shared(buffer):
+            self._do(RaceCheck._allocate, self._cores[core], buffer)
+
+    def _allocate(self, number: int, buffer: Buffer) -> None:
+        self._births[buffer] = int(self._clocks[number, number])
 
     def released(self, core: Core, buffer: Buffer) -> None:
         self._do(RaceCheck._release, buffer)
@@ -345,6 +369,7 @@ class RaceCheck(Observer):
         # Of memory that subcores share, others may be in this scope, or use the place for the next.
         if not _is_shared(buffer):
             self._histories.pop(buffer, None)
+        self._births.pop(buffer, None)
 
     def finish(self) -> None:
         events, doubtful = self._events, dict[Semaphore, Doubts]()

@@ -18,6 +18,7 @@ from pallasite.interpreter.machine.uses import Use
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core
+    from pallasite.interpreter.machine.dma import Transfer
 
 _SAME_WORK = (
     "both run this line for the same part: give each a part of its own, by lax.axis_index of the "
@@ -101,6 +102,20 @@ def _missing(use: Use, other: Use, core: int, cores: Sequence[Core]) -> str:
 
 
 _SIGNAL = "pl.semaphore_signal(sem, device_id=...) and pl.semaphore_wait(sem)"
+
+
+def scope_notes(transfer: Transfer, buffer: Buffer) -> list[Note]:
+    """Of a transfer to a buffer that its receiver allocates on the way."""
+    sender, receiver = transfer.sender, transfer.receiver
+    return [
+        Note(
+            f"missing: a signal from {receiver} to {sender} after the allocation, and a wait for "
+            f"it before the DMA starts ({_SIGNAL})",
+            transfer.location,
+        ),
+        Note("scratch_shapes of the kernel are there from the start, on every core"),
+        *allocation(buffer.title, buffer.location),
+    ]
 
 
 def _signal(use: Use, first: Core, here: Core) -> str:

@@ -266,4 +266,19 @@ load %a[0, 0] 8x128
 wait %s for %b
 }
 """, devices=3),
+    Bug("a-scope-that-may-not-have-begun", "data-race", 12, 9,
+        ("%buf", "the allocation", "a signal from"), NEIGHBOURS.rstrip("\n") + """
+dma %x -> %a on %s
+wait %s for %a
+"tpu.region"() ({
+alloc %buf : 32x128xf32 vmem
+alloc %send : dma
+alloc %receive : dma
+dma %a -> %buf on %receive send %send device %peer
+wait %send for %a
+wait %receive for %buf
+load %buf[0, 0] 8x128
+"tpu.yield"() : () -> ()
+}) : () -> ()
+""", devices=2),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from .bug import Bug
@@ -45,3 +47,17 @@ load %a[0, 0] 32x128
     bug = Bug(name, "data-race", 0, None, (), ring(devices) + lines, devices=devices)
     for seed in SEEDS:
         assert not findings(bug, "mosaic", seed)
+
+
+@pytest.mark.parametrize("first", ["scope", "wait"])
+def test_no_finding_where_the_scope_is_known_to_have_begun(first: str) -> None:
+    """Because it comes before everything else, or the receiver says so."""
+    bug = next(bug for bug in BUGS if bug.name == "a-scope-that-may-not-have-begun")
+    lines = bug.lines.strip("\n").split("\n")
+    copied = lines[5:7]
+    if first == "scope":
+        lines[5:11] = [*lines[7:11], *copied]
+    else:
+        lines[11:11] = ["signal %r by 1 device %peer", "await %r by 1"]
+    for seed in SEEDS:
+        assert not findings(replace(bug, lines="\n".join(lines)), "mosaic", seed)
