@@ -24,9 +24,9 @@ def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
             shape = shape_of(op.source.type)
             raise refusal(
                 op, "strided-slice",
-                f"a slice of a vector with stride {stride} along dimension {dim} is not supported",
-                "`vector.extract_strided_slice` takes whole boxes only",
-                "slice the value to what is needed before",
+                f"a slice of a value with stride {stride} along dimension {dim} is not supported",
+                "the TPU compiler slices neighbouring elements only: its operation, "
+                "vector.extract_strided_slice, has no strides other than 1",
                 *spaced_out("x", _taken(op), target),
                 *_STRIDED_LOADS[dim == len(shape) - 1 :],
             )  # fmt: skip
