@@ -29,7 +29,7 @@ from pallasite.lowering.vectors_to_tiles.agreement import agree
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.dense import columns_mask
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, as_native, grid_type
 from pallasite.passes.two_values import any_of, choice, kind_of, neutral_value
 
 KINDS: dict[str, tuple[type[Operation], str]] = {
@@ -334,8 +334,10 @@ def all_reduce(
 
 def _reducible(value: SSAValue, dims: Sequence[int], c: Converter) -> Tiled:
     """`value` in tiles that can be reduced along `dims`: small ones along the lanes only."""
-    held = c.tiled(value)
+    held = as_native(c.tiled(value))
     layout = held.layout
+    if layout.is_native:
+        return held
     lanes_only = layout.sublane_dim is not None and layout.sublane_dim not in dims
     if lanes_only and layout.row is not None and layout.column is not None and layout.bits >= 16:
         return held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import VectorType
@@ -65,6 +65,18 @@ def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
     ):
         return False
     return old.row in (None, new.row) and old.column in (None, new.column)
+
+
+def as_native(held: Tiled) -> Tiled:
+    """`held` in native tiles where only one small tile of each register holds data: the same
+    registers."""
+    layout = held.layout
+    if layout.is_native or layout.row is None or layout.column is None:
+        return held
+    rows, columns = layout.extents(held.shape)
+    if layout.row + rows > layout.tile_rows or layout.column + columns > LANES:
+        return held
+    return replace(held, layout=replace(layout, tile_rows=layout.native_rows))
 
 
 def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:

@@ -11,7 +11,11 @@ from pallasite.dialects import arith, math
 from pallasite.dialects.predicates import is_unsigned
 from pallasite.dialects.types import Dense, bit_width, element_of, is_float, is_vector, splat
 from pallasite.passes.canonicalize_mosaic.bits_of_floats import equated_by_bits
-from pallasite.passes.canonicalize_mosaic.compares import compared_packed, ordered
+from pallasite.passes.canonicalize_mosaic.compares import (
+    compared_in_halves,
+    compared_packed,
+    ordered,
+)
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     is_bf16,
@@ -102,6 +106,10 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
     if isinstance(op, arith.CmpiOp):
         if compared_packed(op, r.target):
             return None
+        if compared_in_halves(op, r.target):
+            return r.again(
+                op, [r.to_i16(v, not _unsigned_compare(op)) for v in op.operands], op.result.type
+            )
     elif width == 16 and op.name in r.target.i16_ops:
         return None
     elif isinstance(op, SHIFTS) and _shifted_packed(op, r):

@@ -80,6 +80,13 @@ def compared_packed(op: arith.CmpiOp, target: Target) -> bool:
     return bits >= target.narrowest_select_bits and _governs(op.result, bits, ordered)
 
 
+def compared_in_halves(op: arith.CmpiOp, target: Target) -> bool:
+    """Whether the bytes of `op` are compared as half words, which their mask governs alone."""
+    halves = 16 in target.equated_bits & target.ordered_bits and target.max_mask_subelements > 1
+    narrow = bit_width(element_of(op.lhs)) == 8 and target.narrowest_select_bits <= 16
+    return halves and narrow and _governs(op.result, 16, ())
+
+
 def _governs(mask: SSAValue, bits: int, ordered: Sequence[SSAValue]) -> bool:
     """Whether `mask`, alone or with masks of such data, chooses between values of `bits` bits, but
     not the larger or smaller of `ordered`: of these the TPU compiler makes an extremum, which

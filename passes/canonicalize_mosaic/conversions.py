@@ -7,6 +7,7 @@ saturates).
 
 from __future__ import annotations
 
+from math import inf
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -32,6 +33,7 @@ from pallasite.passes.canonicalize_mosaic.driver import (
     like,
     rule,
 )
+from pallasite.passes.float_ranges import float_range
 
 _UPPER_HALF = -(1 << 16)
 """The bits of an f32 that a bf16 keeps."""
@@ -109,9 +111,12 @@ def _rounded_constant(op: Operation, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.ExtSIOp, arith.ExtUIOp)
 def legalize_extension(op: Operation, r: Legalizer) -> SSAValue | None:
-    """To i32 in one step; to a narrower integer through i32."""
+    """To i32 in one step, and from bytes to half words; to other integers through i32."""
     source, result = op.operands[0], op.results[0]
     if not is_vector(result) or bit_width(element_of(result)) == 32:
+        return None
+    widths = bit_width(element_of(source)), bit_width(element_of(result))
+    if widths == (8, 16) and not isinstance(source.owner, arith.TruncIOp):
         return None
     return r.to_int(r.to_i32(source, isinstance(op, arith.ExtSIOp)), element_of(result))
 
@@ -159,7 +164,7 @@ def legalize_to_float(op: Operation, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.FPToSIOp, arith.FPToUIOp, tpu.FptosiOp, tpu.FptouiOp)
 def legalize_to_integer(op: Operation, r: Legalizer) -> SSAValue | None:
-    """Through f32 and i32, clamped to the range of a narrower integer."""
+    """Through f32 and i32, clamped to the range of a narrower integer if it may leave that."""
     source, result = op.operands[0], op.results[0]
     target = cast(IntegerType, element_of(result))
     if isinstance(op, tpu.FptosiOp | tpu.FptouiOp):
@@ -171,8 +176,11 @@ def legalize_to_integer(op: Operation, r: Legalizer) -> SSAValue | None:
     if target.bitwidth < 32:
         low = -(1 << target.bitwidth - 1) if signed else 0
         high = (1 << target.bitwidth - 1) - 1 if signed else (1 << target.bitwidth) - 1
-        value = r.emit(arith.MaximumfOp(value, _constant_like(value, float(low), r)))
-        value = r.emit(arith.MinimumfOp(value, _constant_like(value, float(high), r)))
+        least, greatest = float_range(value) if is_vector(value) else (-inf, inf)
+        if least < low:
+            value = r.emit(arith.MaximumfOp(value, _constant_like(value, float(low), r)))
+        if greatest > high:
+            value = r.emit(arith.MinimumfOp(value, _constant_like(value, float(high), r)))
         signed = True
     made = tpu.FptosiOp if signed else tpu.FptouiOp
     number = r.emit(_made(made, value, like(value, i32), rounding_mode=_mode_of(op)))

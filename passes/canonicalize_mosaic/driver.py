@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     VectorType,
     f32,
+    i16,
     i32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -159,6 +160,13 @@ class Legalizer(Insertion):
             return whole
         kind = arith.ExtSIOp if signed else arith.ExtUIOp
         return self.emit(kind.create(operands=[value], result_types=[like(value, i32)]))
+
+    def to_i16(self, value: SSAValue, signed: bool = True) -> SSAValue:
+        """A vector of bytes widened to half words."""
+        if (folded := self._splat(value, i16, signed=signed)) is not None:
+            return folded
+        kind = arith.ExtSIOp if signed else arith.ExtUIOp
+        return self.emit(kind.create(operands=[value], result_types=[like(value, i16)]))
 
     def to_int(self, value: SSAValue, element: Attribute) -> SSAValue:
         """An i32 value truncated to `element`."""

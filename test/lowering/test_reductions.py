@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -56,3 +57,25 @@ def test_accumulators_count(
     for form in ("mosaic", "vreg"):
         (actual,) = pallasite.run(module, [value], form=form, target="v5e")
         assert np.array_equal(np.asarray(actual), expected), form
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("n, turns", [(77, 0), (128, 0), (130, 3)])
+def test_one_row_of_a_flat_vector_is_added_up_in_its_place(
+    element: str, n: int, turns: int
+) -> None:
+    body = f"""%x = vector.load %a[%z] : A, vector<{n}x{element}>
+        %w = {"arith.extf %x" if element == "bf16" else "arith.negf %x"} : vector<{n}x{element}>
+          {f"to vector<{n}xf32>" if element == "bf16" else ""}
+        %k = vector.shape_cast %w : vector<{n}xf32> to vector<1x{n}xf32>
+        %acc = arith.constant dense<0.0> : vector<1xf32>
+        %r = vector.multi_reduction <add>, %k, %acc [1] : vector<1x{n}xf32> to vector<1xf32>
+        %o = vector.shape_cast %r : vector<1xf32> to vector<1x1xf32>
+        tpu.vector_store %b[%z, %z], %o {{strides = array<i32>}} : B, vector<1x1xf32>,"""
+    module = kernel([f"{n}x{element}", "1x1xf32"], body)
+    x = np.arange(n) % 5 - 1
+    value = x.astype(np.float32 if element == "f32" else ml_dtypes.bfloat16)
+    lowered = pallasite.lower(module, form="vreg", target="v5e")
+    (actual,) = pallasite.run(lowered, [value], form="vreg", target="v5e")
+    assert actual[0, 0] == (x.sum() if element == "bf16" else -x.sum())
+    assert str(lowered).count("tpu.sublane_shuffle") == turns

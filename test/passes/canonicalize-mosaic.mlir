@@ -140,6 +140,45 @@ func.func @unsigned_shift(%a: vector<32x128xi8>, %b: vector<32x128xi8>) -> vecto
   func.return %0 : vector<32x128xi8>
 }
 
+// CHECK-LABEL: func.func @bytes_to_half_words(
+// CHECK:       arith.extsi %a : vector<32x128xi8> to vector<32x128xi16>
+// CHECK-NEXT:  func.return
+func.func @bytes_to_half_words(%a: vector<32x128xi8>) -> vector<32x128xi16> {
+  %0 = arith.extsi %a : vector<32x128xi8> to vector<32x128xi16>
+  func.return %0 : vector<32x128xi16>
+}
+
+// Bytes are ordered as half words where the mask is one of half words, else as words.
+// CHECK-LABEL: func.func @ordered_bytes_for_half_words(
+// CHECK:       arith.constant dense<10> : vector<32x128xi16>
+// CHECK:       arith.cmpi sgt, {{.*}} : vector<32x128xi16>
+// CHECK-NEXT:  arith.select
+// CHECK-NEXT:  func.return
+func.func @ordered_bytes_for_half_words(%a: vector<32x128xi8>, %x: vector<32x128xbf16>, %y: vector<32x128xbf16>) -> vector<32x128xbf16> {
+  %ten = arith.constant dense<10> : vector<32x128xi8>
+  %m = arith.cmpi sgt, %a, %ten : vector<32x128xi8>
+  %0 = arith.select %m, %x, %y : vector<32x128xi1>, vector<32x128xbf16>
+  func.return %0 : vector<32x128xbf16>
+}
+
+// CHECK-LABEL: func.func @unsigned_bytes_for_half_words(
+// CHECK:       arith.extui %a : vector<32x128xi8> to vector<32x128xi16>
+// CHECK-NEXT:  arith.extui %b : vector<32x128xi8> to vector<32x128xi16>
+// CHECK-NEXT:  arith.cmpi ult, {{.*}} : vector<32x128xi16>
+func.func @unsigned_bytes_for_half_words(%a: vector<32x128xi8>, %b: vector<32x128xi8>, %x: vector<32x128xi16>, %y: vector<32x128xi16>) -> vector<32x128xi16> {
+  %m = arith.cmpi ult, %a, %b : vector<32x128xi8>
+  %0 = arith.select %m, %x, %y : vector<32x128xi1>, vector<32x128xi16>
+  func.return %0 : vector<32x128xi16>
+}
+
+// CHECK-LABEL: func.func @ordered_bytes_for_words(
+// CHECK:       arith.cmpi sgt, {{.*}} : vector<32x128xi32>
+func.func @ordered_bytes_for_words(%a: vector<32x128xi8>, %b: vector<32x128xi8>, %x: vector<32x128xf32>, %y: vector<32x128xf32>) -> vector<32x128xf32> {
+  %m = arith.cmpi sgt, %a, %b : vector<32x128xi8>
+  %0 = arith.select %m, %x, %y : vector<32x128xi1>, vector<32x128xf32>
+  func.return %0 : vector<32x128xf32>
+}
+
 // JAX saturates.
 // CHECK-LABEL: func.func @float_to_narrow_integer(
 // CHECK:       dense<-1.280000e+02>
@@ -150,6 +189,36 @@ func.func @unsigned_shift(%a: vector<32x128xi8>, %b: vector<32x128xi8>) -> vecto
 // CHECK-NEXT:  arith.trunci
 func.func @float_to_narrow_integer(%a: vector<8x128xf32>) -> vector<8x128xi8> {
   %0 = arith.fptosi %a : vector<8x128xf32> to vector<8x128xi8>
+  func.return %0 : vector<8x128xi8>
+}
+
+// What is clipped already, to that range or a smaller one, stays as it is.
+// CHECK-LABEL: func.func @clipped_float_to_narrow_integer(
+// CHECK:       arith.minimumf
+// CHECK-NEXT:  math.roundeven
+// CHECK-NEXT:  tpu.fptosi
+func.func @clipped_float_to_narrow_integer(%a: vector<8x128xf32>) -> vector<8x128xi8> {
+  %low = arith.constant dense<-126.6> : vector<8x128xf32>
+  %high = arith.constant dense<127.0> : vector<8x128xf32>
+  %least = arith.maximumf %a, %low : vector<8x128xf32>
+  %most = arith.minimumf %least, %high : vector<8x128xf32>
+  %whole = math.roundeven %most : vector<8x128xf32>
+  %0 = arith.fptosi %whole : vector<8x128xf32> to vector<8x128xi8>
+  func.return %0 : vector<8x128xi8>
+}
+
+// CHECK-LABEL: func.func @float_clipped_too_far_up(
+// CHECK:       math.ceil
+// CHECK-NEXT:  arith.constant dense<1.270000e+02>
+// CHECK-NEXT:  arith.minimumf
+// CHECK-NEXT:  tpu.fptosi
+func.func @float_clipped_too_far_up(%a: vector<8x128xf32>) -> vector<8x128xi8> {
+  %low = arith.constant dense<-1.0> : vector<8x128xf32>
+  %high = arith.constant dense<127.5> : vector<8x128xf32>
+  %least = arith.maximumf %low, %a : vector<8x128xf32>
+  %most = arith.minimumf %high, %least : vector<8x128xf32>
+  %whole = math.ceil %most : vector<8x128xf32>
+  %0 = arith.fptosi %whole : vector<8x128xf32> to vector<8x128xi8>
   func.return %0 : vector<8x128xi8>
 }
 
