@@ -131,9 +131,13 @@ def _chosen(
     choices = [(plan, _cost(value, plan.layout, c))]
     if dense is not None:
         choices.append((dense, _cost(value, dense.layout, c)))
-    shifted = shifted_access(plan, layout, c) if layout != plan.layout else None
-    if shifted is not None:
-        choices.append((shifted, layout.register_count(shape) * slots(plan.sublane_stride, c)))
+    if layout.tile_rows == plan.layout.tile_rows and layout.row is not None:
+        # The rows stay where they are, whatever happens to the lanes.
+        rows = layout.with_offsets(layout.row, plan.layout.column)
+        shifted = shifted_access(plan, rows, c) if rows != plan.layout else None
+        if shifted is not None:
+            count = layout.register_count(shape) * slots(plan.sublane_stride, c)
+            choices.append((shifted, count + moving_cost(value, rows, c)))
     return min(choices, key=lambda choice: choice[1])[0], None
 
 

@@ -8,6 +8,8 @@ import pytest
 
 import pallasite
 
+from .memory_kernels import kernel
+
 FORMS = ("mosaic", "dma", "tiles", "vreg")
 DTYPES = {"f32": np.float32, "i32": np.int32, "bf16": ml_dtypes.bfloat16}
 
@@ -47,3 +49,24 @@ pallas.kernel @k
         for form in FORMS:
             (result,) = pallasite.run(pallasite.parse(text), [x], form=form, target=target)
             np.testing.assert_array_equal(result, expected, err_msg=f"{form} {target}")
+
+
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_rows_that_are_cut_out_stay_where_they_are(element: str, target: str) -> None:
+    """Only the lanes turn: the rows are stored from where they lie in their registers."""
+    row = 2 if element == "bf16" else 3
+    kind, part = f"2x8x128x{element}", f"2x4x40x{element}"
+    body = f"""%v = vector.load %a[%z, %z, %z] : A, vector<{kind}>
+        %d = vector.load %b[%z, %z, %z] : B, vector<{kind}>
+        %s = arith.maximumf %v, %d : vector<{kind}>
+        %r = vector.extract_strided_slice %s {{offsets = [0, {row}, 70], sizes = [2, 4, 40],
+          strides = [1, 1, 1]}} : vector<{kind}> to vector<{part}>
+        tpu.vector_store %c[%z, %z, %z], %r {{strides = array<i32>}} : C, vector<{part}>,"""
+    module = kernel([kind, kind, part], body)
+    dtype = np.float32 if element == "f32" else ml_dtypes.bfloat16
+    x = (np.arange(2048).reshape(2, 8, 128) % 255).astype(dtype)
+    lowered = pallasite.lower(module, form="vreg", target=target)
+    (actual,) = pallasite.run(lowered, [x, x[::-1]], form="vreg", target=target)
+    assert np.array_equal(actual, np.maximum(x, x[::-1])[:, row : row + 4, 70:110])
+    assert "sublane_shuffle" not in str(lowered)
