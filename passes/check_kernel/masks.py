@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.arith import known_number
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
@@ -150,6 +151,12 @@ def _mask_bitcast(op: tpu.BitcastOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def _spread(mask: SSAValue) -> bool:
+    """Whether `mask` is a boolean that is known, for all elements."""
+    made = mask.owner
+    return isinstance(made, vector.BroadcastOp) and known_number(made.operands[0]) is not None
+
+
 def _mask_choice(op: arith.SelectOp, target: Target) -> None:
     """No masks are selected, whatever the condition, unless all is constant.
 
@@ -160,7 +167,7 @@ def _mask_choice(op: arith.SelectOp, target: Target) -> None:
     condition, *values = op.operands
     if isinstance(condition.owner, arith.ConstantOp):
         return
-    if all(isinstance(value.owner, arith.ConstantOp) for value in values):
+    if all(known_number(value) is not None or _spread(value) for value in values):
         return
     raise refusal(
         op, "mask-select", "a choice between two vectors of booleans is not supported",

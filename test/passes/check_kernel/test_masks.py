@@ -128,6 +128,9 @@ def test_no_choice_between_masks(shape: str) -> None:
             + f"""%k = arith.constant dense<5> : {words}
             %yes = arith.constant dense<true> : {mask}
             %no = arith.constant dense<false> : {mask}
+            %one = arith.constant true
+            %ones = vector.broadcast %one : i1 to {mask}
+            %flags = vector.broadcast %flag : i1 to {mask}
             %m = arith.cmpi sgt, %a, %k : {words}
             %n = arith.cmpi slt, %a, %k : {words}
             %s = arith.select {condition}, {first}, {second} : {types}""",
@@ -136,7 +139,10 @@ def test_no_choice_between_masks(shape: str) -> None:
     beyond(choice("%flag", "%m", "%n"), "mask-select")
     beyond(choice("%flag", "%yes", "%n"), "mask-select")
     beyond(choice("%m", "%n", "%m"), "mask-select")
+    beyond(choice("%flag", "%flags", "%no"), "mask-select")
     check(choice("%flag", "%yes", "%no"))
+    check(choice("%flag", "%ones", "%no"))
+    check(choice("%m", "%no", "%ones"))
 
 
 def test_no_choice_between_equal_masks() -> None:
