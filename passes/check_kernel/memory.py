@@ -102,7 +102,7 @@ def check_memory(
     sizes = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
     limits = dict(sizes)
     if not allow_beyond_reference:
-        _check_scratch(module, kernel)
+        _check_scratch(module, kernel, target)
         sizes["vmem"] -= target.reserved_vmem_bytes
         limits["vmem"] = scoped_vmem(module, target)
     owners, outside = _held(module, kernel, target, limits["vmem"])
@@ -219,25 +219,27 @@ def scoped_semaphores(blocks: Iterable[Block]) -> int:
     return here + deepest
 
 
-def _check_scratch(module: ModuleOp, kernel: Kernel) -> None:
-    """The compiler's own scratch, as the call asks for it."""
+def _check_scratch(module: ModuleOp, kernel: Kernel, target: Target) -> None:
+    """The compiler's own scratch, as the call asks for it: it may be as large as VMEM, whatever the
+    kernel takes beside it."""
     call = call_of(module)
     size = call.config.get(_SCRATCH) if call is not None else None
-    if isinstance(size, int) and size < _LEAST_SCRATCH:
-        raise Unsupported(
-            "internal-scratch",
-            f"the compiler needs at least {_LEAST_SCRATCH} bytes of VMEM for its own moves, "
-            f"{_SCRATCH} gives {size}",
-            next(filter(None, map(source_location, kernel.func.walk())), None),
-            [
-                Note(
-                    "the TPU compiler says: "
-                    f"Requested internal scratch size {size} needs to be at least "
-                    f"{_LEAST_SCRATCH} bytes."
-                ),
-                Note(f"leave {_SCRATCH} out, or give {_LEAST_SCRATCH} or more"),
-            ],
-        )
+    if not isinstance(size, int) or _LEAST_SCRATCH <= size <= target.vmem_bytes:
+        return
+    rule = f"needs at least {_LEAST_SCRATCH} bytes of VMEM"
+    said = f"Requested internal scratch size {size} needs to be at least {_LEAST_SCRATCH} bytes."
+    if size > target.vmem_bytes:
+        rule = f"has {target.vmem_bytes} bytes of VMEM on {target.name}"
+        said = f"Allocation (size={size}) would exceed memory (size={target.vmem_bytes})"
+    raise Unsupported(
+        "internal-scratch",
+        f"the compiler {rule} for its own moves, {_SCRATCH} gives {size}",
+        next(filter(None, map(source_location, kernel.func.walk())), None),
+        [
+            Note(f"the TPU compiler says: {said}"),
+            Note(f"leave {_SCRATCH} out, or give {_LEAST_SCRATCH} to {target.vmem_bytes}"),
+        ],
+    )
 
 
 def scoped_vmem(module: ModuleOp, target: Target) -> int:

@@ -1,4 +1,4 @@
-"""What surrounds a kernel - meshes, threads, settings of JAX - is told where it is in the way."""
+"""Meshes, threads, settings of JAX and parameters of calls, where they are in the way."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from jax.sharding import AxisType, NamedSharding  # noqa: E402
 from jax.sharding import PartitionSpec as P  # noqa: E402
 
@@ -144,3 +145,53 @@ def test_products_of_bytes_where_all_products_are_to_be_precise(form: str) -> No
             product(None)
         found = product(lax.Precision.DEFAULT)
     np.testing.assert_array_equal(found, x.astype(np.int32) @ x.astype(np.int32))
+
+
+def test_aliases_are_a_dictionary() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...] + 1.0
+
+    def program(x: Any, aliases: Any) -> Any:
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(body, out_shape=shape, input_output_aliases=aliases)(x)
+
+    with simulate():
+        with pytest.raises(AttributeError) as caught:
+            program(X, [(0, 0)])
+        assert HERE in told(caught.value) and "input_output_aliases={0: 0}" in told(caught.value)
+        np.testing.assert_array_equal(program(X, {0: 0}), X + 1)
+
+
+@pytest.mark.parametrize("form", ["pallas", "vreg"])
+def test_a_chosen_ref_is_for_copies(form: str) -> None:
+    def loads(number: Any, x: Any, y: Any, o: Any) -> None:
+        o[...] = pl.select_ref(number[0], x, y)[...]  # the choice
+
+    def copies(number: Any, x: Any, y: Any, o: Any) -> None:
+        pltpu.sync_copy(pl.select_ref(number[0], x, y), o)
+
+    def chooses(number: Any, x: Any, y: Any, o: Any) -> None:
+        o[...] = jnp.where(number[0] == 0, x[...], y[...])
+
+    def program(body: Any, number: int) -> Any:
+        smem, vmem = (pl.BlockSpec(memory_space=space) for space in (pltpu.SMEM, pltpu.VMEM))
+        return pl.pallas_call(
+            body, out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype), in_specs=[smem, vmem, vmem]
+        )(jnp.array([number], jnp.int32), X, -X)
+
+    with simulate(form=form):
+        with pytest.raises(NotImplementedError, match="multi-ref") as caught:
+            program(loads, 0)
+        assert f"{HERE}:{line_of(__file__, 'the choice')}:" in told(caught.value)
+        assert "pltpu.sync_copy(pl.select_ref(i, a, b), ref)" in told(caught.value)
+        for body in (copies, chooses):
+            np.testing.assert_array_equal(program(body, 0), X)
+            np.testing.assert_array_equal(program(body, 1), -X)
+
+
+def test_a_program_is_lowered_for_one_platform() -> None:
+    traced = jax.jit(double).trace(X)
+    with simulate():
+        with pytest.raises(Unsupported, match="for one platform, got tpu, cpu"):
+            traced.lower(lowering_platforms=("tpu", "cpu"))
+        assert "tpu_custom_call" in traced.lower(lowering_platforms=("tpu",)).as_text()

@@ -152,6 +152,7 @@ def test_memory_for_the_moves_of_the_compiler() -> None:
 
     x = ramp(8, 128)
     assert "size 512 needs to be at least 36864" in refusal(program(512), x)
+    assert "gives 134217729" in refusal(program((128 << 20) + 1), x)
     equal(run(program(36864), x), x)
 
 

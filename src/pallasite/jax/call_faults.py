@@ -265,6 +265,13 @@ FAULTS_OF_MAPS = (
 
 FAULTS_OF_ALIASES = (
     Fault(
+        AttributeError,
+        "object has no attribute 'items'",
+        "aliases are a dictionary, from the number of an operand to that of a result",
+        ("write input_output_aliases={0: 0} for the first operand and the first result",),
+        "pallas/pallas_call.py",
+    ),
+    Fault(
         ValueError,
         "outside the range",
         "an alias is between an operand and a result, counted from 0, prefetched scalars first",

@@ -113,8 +113,16 @@ def _visit(op: Any, visit: Callable[[Any], None]) -> None:
 
 
 def check_not_exported(ctx: Any) -> None:
-    """Refuses a simulated kernel in a program that is exported for the CPU."""
-    if ctx.module_context.lowering_parameters.for_export:
+    """Refuses a simulated kernel in a program that is exported for the CPU, or lowered for it and
+    other platforms at once."""
+    module = ctx.module_context
+    if len(module.platforms) > 1 and not module.lowering_parameters.for_export:
+        raise Unsupported(
+            "export-for-cpu",
+            f"a simulated program is lowered for one platform, got {', '.join(module.platforms)}",
+            notes=[Note("lower it for the TPU alone, lowering_platforms=('tpu',), or run it")],
+        )
+    if module.lowering_parameters.for_export:
         raise Unsupported(
             "export-for-cpu",
             "a simulated program cannot be exported for the CPU: its kernels run in this process",

@@ -30,6 +30,15 @@ FAULTS = (
         _TRUTH,
     ),
     Fault(
+        NotImplementedError,
+        "with multi-ref TransformedRef",
+        "a ref that pl.select_ref chooses is for copies",
+        (
+            "copy from or to it: pltpu.sync_copy(pl.select_ref(i, a, b), ref)",
+            "load from both and choose, jnp.where(i == 0, a[...], b[...]); store under @pl.when",
+        ),
+    ),
+    Fault(
         TypeError,
         r"same pytree structure[\s\S]*pallas/helpers.py",
         "what pl.when guards returns nothing",
