@@ -1,4 +1,5 @@
-# Two commands do all the set-up on a machine with only Python 3.11 and make:
+# Two commands do all the set-up on a machine with only make and Python 3.11, 3.12 or 3.13
+# (PYTHON=python3.12 picks one):
 #   make demo   runs flash attention through every form and prints a short report
 #   make test   runs every test: lit + filecheck, pytest, ruff, pyright
 # EXTRAS=dev,aot (as in CI) also installs JAX and the TPU compiler, and with them the tests they serve.
@@ -13,6 +14,8 @@ RUN = PATH="$(abspath $(BIN)):$$PATH" OPENBLAS_NUM_THREADS=1
 .PHONY: demo test lit pytest ruff pyright pyright-core pyright-jax clean
 
 $(VENV)/base.stamp: pyproject.toml
+	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.version_info >= (3, 11) or \
+	  sys.exit("expected Python 3.11 or newer, $(PYTHON) is %s: make PYTHON=python3.12 ..." % v)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@

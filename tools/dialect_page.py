@@ -9,6 +9,7 @@ the messages that the tests `test/dialects/pallas/*_invalid.mlir` expect.
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Iterator
@@ -129,7 +130,9 @@ def type_text(constraint: Any) -> str:
 
 def main() -> None:
     """Rewrites the page, or checks it."""
-    if "--check" not in sys.argv[1:]:
+    parser = argparse.ArgumentParser(description=f"Writes {PAGE.name} from the definitions.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
+    if not parser.parse_args().check:
         PAGE.write_text(page())
     elif PAGE.read_text() != page():
         raise SystemExit(f"{PAGE.name} is not up to date: python -m pallasite.tools.dialect_page")
