@@ -48,6 +48,10 @@ class Costs:
     """How often the movement is performed by the same grid instructions, on further registers."""
     most: float = math.inf
     """Plans that cost more are of no use: a better one is known."""
+    steps: float = math.inf
+    """How many steps each search for a first plan may take."""
+    stages: bool = True
+    """Whether movements may be made in stages: not what is part of a stage itself."""
 
     def below(self, most: float) -> Costs:
         """The same where no plan is wanted that costs more than `most`."""

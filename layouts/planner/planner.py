@@ -45,6 +45,7 @@ from pallasite.layouts.strategies.flat import by_chunks, elements_to_check
 from pallasite.layouts.strategies.packed import scattered
 from pallasite.layouts.strategies.pairs import is_paired
 from pallasite.layouts.strategies.small_blocks import Stacking
+from pallasite.layouts.strategies.stages import AT_ONCE, Stages
 from pallasite.layouts.strategies.transpose import (
     append,
     by_aligning,
@@ -58,6 +59,8 @@ _SLACK = 1.1
 """A plan of some registers that is dearer by this factor may still be the cheapest one for all."""
 _MANY = 128
 """Of larger destinations, in registers, only those are planned that the others repeat."""
+_FINEST = 1 << 20
+"""No plan is searched in more stretches of rows if there is another way."""
 _SMALL = 32
 """Destinations of at most this many registers are not taken apart into copies."""
 
@@ -76,6 +79,7 @@ def plan(move: Move, costs: Costs) -> Plan:
         made = _as_one(move, costs)
     elif not _is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
         made = _composed(move, stacking.better(plan, made)) or made
+    made = _composed(move, Stages.of(move).better(plan, costs, made)) or made
     if made.cost > costs.most:
         raise _no_plan(move)
     return made
@@ -92,7 +96,22 @@ def _is_stacked_alike(move: Move, costs: Costs) -> bool:
 
 
 def _as_one(move: Move, costs: Costs) -> Plan:
-    """The plan of a movement that is not put together of copies."""
+    """The plan of a movement that is not put together of copies.
+
+    What searches do not find after so many steps is made in stages.
+    """
+    stages = Stages.of(move)
+    if not stages.several or not costs.stages:
+        return _at_once(move, costs)
+    try:
+        return _at_once(move, replace(costs, steps=AT_ONCE, stages=False))
+    except Unsupported:
+        made = _composed(move, stages.best(plan, costs))
+    return _at_once(move, costs) if made is None else made
+
+
+def _at_once(move: Move, costs: Costs) -> Plan:
+    """The plan of a movement that is not made in stages."""
     stacking, stacked = Stacking.of(move, costs), None
     if stacking is not None and stacking.is_promising():
         stacked = _composed(move, stacking.best(plan, costs.most))
@@ -173,11 +192,14 @@ def _plan(move: Move, costs: Costs) -> Plan:
         if _is_straight(straight, move):
             return straight
         straight = None
+    most = _FINEST if costs.steps < math.inf else math.inf
     try:
-        found = trace(move, math.inf if straight is None else HUGE)
+        found = trace(move, most if straight is None else HUGE)
     except TooFine:
         if straight is not None and _is_straight(straight, move):
             return straight
+        if costs.steps < math.inf:
+            raise _no_plan(move) from None
         straight, found = None, trace(move)
     return _by_trace(move, found, costs, straight)
 

@@ -75,6 +75,8 @@ class Search:
         most = _STEPS
         if straight is not None and move.sources[0][1][-1] > SHORT:
             most = _MORE_STEPS if straight.cost > _MUCH * usual_cost(move, costs) else _STEPS
+        self._first = costs.steps
+        """Steps that all searches for a first plan may take."""
         self._more = most * share
         """Steps that all searches for a cheaper plan may take."""
 
@@ -152,7 +154,7 @@ class Search:
         if floor > limit:
             return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
-        most = self._more if self._plans else math.inf
+        most = self._more if self._plans else self._first
         program = Program(sources, move.bits, costs, limit, most)
         layout, shape = move.destination
         try:
@@ -166,6 +168,8 @@ class Search:
         except TooDear:
             return
         finally:
-            if most < math.inf:
+            if self._plans:
                 self._more = program.left
+            else:
+                self._first = program.left
         self._plans.append(program.plan(result, how))

@@ -98,7 +98,7 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
     # What takes long to plan is looked at only where nothing else is known.
     if made is None:
         made = cheapest(program, last)
-    if made is None and thorough:
+    if made is None and thorough and costs.steps == math.inf:
         made = gather_within_rows(program, x, move, costs, _MANY_ROWS)
     return made
 

@@ -65,6 +65,10 @@ def rotate_last(program: Program, x: int, move: WordMove, aligned: MoveAligned) 
     return overlay.value
 
 
+_LOOKED = 1 << 14
+"""Words of a layer that take as long to look at as a step takes to make."""
+
+
 def gather_within_rows(
     program: Program, x: int, move: WordMove, costs: Costs, most: int
 ) -> int | None:
@@ -88,6 +92,7 @@ def gather_within_rows(
         here = rest & (source == chosen)
         rest = rest & ~here
         members = np.nonzero(any_along(here, 1, 2))[0]
+        program.work(here.size / _LOOKED)
         layers.append(_GatherLayer.of(move, here, members, chosen[members]))
         # Before anything is made: what all layers cost at least.
         gathers += layers[-1].gathers

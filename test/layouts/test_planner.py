@@ -142,7 +142,7 @@ def test_transposes_between_tiles_of_few_rows_go_through_native_ones(bits: int):
     for shape in ((130, 2, 128), (130, 2, 256)):
         between = plan(Move.transpose((native, shape), native, (2, 1, 0)), V5E)
         made = plan(Move.transpose((few, shape), few, (2, 1, 0)), V5E)
-        assert "native tiles, unpack" in made.how and made.cost < 2 * between.cost
+        assert "unpack, transpose" in made.how and made.cost < 2 * between.cost
 
 
 def test_replication_of_differing_elements_is_refused():

@@ -242,7 +242,7 @@ def test_rows_change_apart_of_a_part():
     part = Slice((17, 480), (9, 0), (1, 1))
     flat = VectorLayout.native(2, 16, 3, 5)
     move = Move(((layout, (32, 12, 40)),), (flat, (17, 480)), (reshape, part))
-    assert plan(move, Costs.of(get_target("v5e"))).how.startswith("rows apart")
+    assert "rows apart" in plan(move, Costs.of(get_target("v5e"))).how
     check(moving.Case(move, lambda x: x.reshape(32, 480)[9:26]), "v5e", TYPES[16][0], 0)
 
 

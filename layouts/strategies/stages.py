@@ -1,0 +1,128 @@
+"""Any movement in stages: through native tiles, one step of the index map after the other.
+
+    %b = transpose, reshape %a : 64x16x515 (4 rows a tile) to 160x3296 (lanes along dimension 0)
+becomes
+    %n = relayout %a                     native tiles, rows and lanes along the last dimensions
+    %t = transpose %n                    the same of 16x515x64
+    %r = reshape %t                      the same of 160x3296
+    %b = relayout %r
+
+Stages repeat where all of them at once do not. What they cost together bounds what any other plan
+may cost, and how long it may be searched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pallasite.diagnostics import Unsupported
+from pallasite.layouts.move import Laid, Move
+from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner.budget import TooDear
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.strategies.transpose import Planner, append
+from pallasite.layouts.vector_layout import VectorLayout
+
+AT_ONCE, _STEPS, _MORE_STEPS = 1000, 2000, 400
+"""Steps that a search takes at most: for all stages at once; then for one of them; and for one of
+them where a plan is known."""
+_WORTH = 2.5
+"""Plans that cost so many times what stages cost at least are seldom dearer than these."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A movement as several ones, each of which begins where those before it end."""
+
+    move: Move
+    before: tuple[Move | None, ...]
+    """Per source, how it comes to native tiles, if it does not lie there."""
+    between: tuple[Move, ...]
+    """What is moved in native tiles: a concatenation, the steps."""
+    after: Move | None
+    """How the result comes to its own tiles, if those are others."""
+
+    @classmethod
+    def of(cls, move: Move) -> Stages:
+        """The stages of any movement; there may be one only."""
+        before: list[Move | None] = []
+        values: list[Laid] = []
+        for layout, shape in move.sources:
+            wanted = _native(layout, len(shape))
+            before.append(None if wanted == layout else Move.relayout(layout, shape, wanted))
+            values.append((wanted, shape))
+        between: list[Move] = []
+        if len(values) > 1:
+            shape = move.concatenated
+            joined = VectorLayout.native(len(shape), move.bits), shape
+            between.append(Move(tuple(values), joined, (), move.concat_dim))
+            values = [joined]
+        for step in move.steps:
+            made = VectorLayout.native(len(step.shape), move.bits), step.shape
+            between.append(Move(tuple(values), made, (step,)))
+            values = [made]
+        layout, shape = move.destination
+        held = _native(layout, len(shape))
+        if between:
+            between[-1] = replace(between[-1], destination=(held, shape))
+        else:
+            held = values[0][0]
+        after = None if held == layout else Move.relayout(held, shape, layout)
+        return cls(move, tuple(before), tuple(between), after)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several stages of some value."""
+        return len(self.between) + any(self.before) + (self.after is not None) > 1
+
+    def better(self, plan: Planner, costs: Costs, known: Plan) -> Plan | None:
+        """A plan that costs less than the one that is `known`, if one is to be expected."""
+        if not self.several or known.cost <= _WORTH * costs.copies * self._least():
+            return None
+        return self.best(plan, costs.below(known.cost), _MORE_STEPS)
+
+    def best(self, plan: Planner, costs: Costs, steps: int = _STEPS) -> Plan | None:
+        """The plan in several stages, within `costs.most`; None if there is none."""
+        if not self.several or not costs.stages:
+            return None
+        costs = replace(costs, steps=steps, stages=False)
+        sources = [Value(la.grid_shape(shape), la.packing) for la, shape in self.move.sources]
+        program = Program(sources, self.move.bits, costs, costs.most)
+        hows: list[str] = []
+
+        def moved(stage: Move | None, operands: list[int]) -> list[int]:
+            if stage is None:
+                return operands
+            made = plan(stage, costs.below(program.limit - program.spent))
+            hows.append(made.how)
+            return [append(program, made, operands)]
+
+        try:
+            values = [v for n, stage in enumerate(self.before) for v in moved(stage, [n])]
+            for stage in self.between:
+                values = moved(stage, values)
+            values = moved(self.after, values)
+        except (Unsupported, TooDear):
+            return None
+        return program.plan(values[0], f"stages: {', '.join(hows)}")
+
+    def _least(self) -> int:
+        """What all stages cost at least, as a rule: one instruction for every register made."""
+        stages = [m for m in (*self.before, *self.between, self.after) if m is not None]
+        made = (stage.destination for stage in stages)
+        return sum(layout.register_count(shape) for layout, shape in made)
+
+
+def _native(layout: VectorLayout, rank: int) -> VectorLayout:
+    """Native tiles along the last dimensions, from the first row and lane on.
+
+    What is replicated stays so; along other dimensions it stays as it is.
+    """
+    native = VectorLayout.native(rank, layout.bits)
+    if None not in (layout.row, layout.column):
+        return native
+    if (layout.sublane_dim, layout.lane_dim) != (native.sublane_dim, native.lane_dim):
+        return layout
+    row, column = (None if place is None else 0 for place in (layout.row, layout.column))
+    return native.with_offsets(row, column)

@@ -1,0 +1,65 @@
+"""Movements in stages: what bounds the cost of a plan, and the work of finding it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pallasite.layouts.move import Move, Reshape, Transpose
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.planner import plan
+from pallasite.layouts.strategies.stages import Stages
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.targets import get_target
+
+V5E = Costs.of(get_target("v5e"))
+N2, N3 = VectorLayout.native(2, 8), VectorLayout.native(3, 8)
+
+
+def test_stages_lie_in_native_tiles():
+    few, turned = VectorLayout(8, 1, 2, tile_rows=4), VectorLayout(8, 1, 0)
+    shape, result = (64, 16, 515), (160, 3296)
+    steps = Transpose((16, 515, 64), (1, 2, 0)), Reshape((16, 515, 64), result)
+    stages = Stages.of(Move(((few, shape),), (turned, result), steps))
+    assert stages.several
+    assert stages.before == (Move.relayout(few, shape, N3),)
+    assert [m.steps for m in stages.between] == [steps[:1], steps[1:]]
+    assert all(m.sources[0][0] == N3 for m in stages.between)
+    assert stages.after == Move.relayout(N2, result, turned)
+
+
+def test_one_stage_is_none():
+    for move in (
+        Move.transpose((N2, (40, 300)), N2, (1, 0)),
+        Move.relayout(VectorLayout(8, 0, 1, tile_rows=4), (40, 300), N2),
+    ):
+        stages = Stages.of(move)
+        assert not stages.several and stages.best(plan, V5E) is None
+
+
+def test_replication_lasts():
+    spread = VectorLayout(8, 0, 1, 3, None)
+    stages = Stages.of(Move.broadcast((spread, (40, 1)), N2, (40, 300)))
+    assert stages.before == (Move.relayout(spread, (40, 1), spread.with_offsets(0, None)),)
+    # Along other dimensions it would be lost.
+    turned = VectorLayout(8, 1, 0, None, 0)
+    assert Stages.of(Move.broadcast((turned, (40, 1)), N2, (40, 300))).before == (None,)
+
+
+@pytest.mark.parametrize(
+    ("move", "most"),
+    [
+        # Without stages: some 960, 44,000 and 48,000.
+        (
+            Move.roll((VectorLayout(4, 0, 1, tile_rows=1), (128, 144)),
+                      VectorLayout(4, 0, 1, 0, 14), 0, 40), 400),
+        (
+            Move.reshape((VectorLayout(16, 1, 2, tile_rows=2), (108, 31, 17)),
+                         VectorLayout(16, 2, 1), (3, 3162, 6)), 17000),
+        (
+            Move.reshape((VectorLayout.native(3, 16), (4, 621, 11)), VectorLayout(16, 1, 0),
+                         (198, 138)), 3700),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_stages_cost_less(move: Move, most: float):
+    assert plan(move, V5E).cost <= most
