@@ -54,10 +54,12 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     held = _folded_choice(op, dims, kind, c) or _reducible(op.source, dims, c)
     element = held.element
     if kind in ("maximumf", "minimumf") and held.layout.bits == 16:
-        folded = _folded_blocks(held, dims, combiner(kind, False).name, c)
-        value, layout = widen(folded, f32, c)
-        held = Tiled(value, layout, folded.shape)
-    if kind not in KINDS or held.layout.bits != 32:
+        held = _folded_blocks(held, dims, combiner(kind, False).name, c)
+        if not _numbers_registers(dims, held.layout):
+            value, layout = widen(held, f32, c)
+            held = Tiled(value, layout, held.shape)
+    whole = held.layout.bits == 32 or (held.layout.bits == 16 and kind in ("maximumf", "minimumf"))
+    if kind not in KINDS or not whole:
         raise c.unsupported(
             op, "reduction-kind", f"a {kind} reduction of {held.element} is not supported",
             "the cross-lane unit reduces 32-bit sums, maxima and minima",
@@ -80,11 +82,16 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
             grid_type(layout, shape, held.element),
         )
     )
-    if bit_width(element) < 32:
+    if bit_width(element) < layout.bits:
         value, layout = narrow(Tiled(value, layout, shape), element, c)
     value, layout = _with_accumulator(op, value, layout, shape, kind, integer, c)
     c.define(result, value, layout)
     c.retire(op)
+
+
+def _numbers_registers(dims: Sequence[int], layout: VectorLayout) -> bool:
+    """Whether `dims` number registers, so that nothing is folded within one."""
+    return layout.sublane_dim not in dims and layout.lane_dim not in dims
 
 
 def _folded_choice(

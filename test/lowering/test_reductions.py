@@ -79,3 +79,19 @@ def test_one_row_of_a_flat_vector_is_added_up_in_its_place(
     (actual,) = pallasite.run(lowered, [value], form="vreg", target="v5e")
     assert actual[0, 0] == (x.sum() if element == "bf16" else -x.sum())
     assert str(lowered).count("tpu.sublane_shuffle") == turns
+
+
+@pytest.mark.parametrize("kind, acc", [("maximumf", "0xFF80"), ("maximumf", "3.0")])
+def test_maxima_over_registers_stay_packed(kind: str, acc: str) -> None:
+    body = f"""%x = vector.load %a[%z, %z, %z] : A, vector<3x32x200xbf16>
+        %acc = arith.constant dense<{acc}> : vector<32x200xbf16>
+        %r = vector.multi_reduction <{kind}>, %x, %acc [0]
+          : vector<3x32x200xbf16> to vector<32x200xbf16>
+        tpu.vector_store %b[%z, %z], %r {{strides = array<i32>}} : B, vector<32x200xbf16>,"""
+    module = kernel(["3x32x200xbf16", "32x200xbf16"], body)
+    x = (np.arange(3 * 32 * 200).reshape(3, 32, 200) * 7 % 255 - 127).astype(ml_dtypes.bfloat16)
+    lowered = pallasite.lower(module, form="vreg", target="v6e")
+    (actual,) = pallasite.run(lowered, [x], form="vreg", target="v6e")
+    expected = x.astype(np.float32).max(0)
+    assert np.array_equal(actual, np.maximum(expected, 3) if acc == "3.0" else expected)
+    assert "pack_subelements" not in str(lowered)
