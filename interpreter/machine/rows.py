@@ -1,9 +1,9 @@
-"""Register accesses: `tpu.load`, `tpu.store` and kin (spec/vreg_lowering.md 7.3, 10.4).
+"""Accesses by whole registers: `tpu.load`, `tpu.store`, shuffled ones (spec/vreg_lowering.md 7.3, 10.4).
 
 A register is addressed by physical rows of 128 words: sublane s of the register is the row
 `row(index) + offsets[s]`. Sublanes that are masked off touch nothing, so `row(index)` itself may be
 negative; in a load they are poison. A grid of registers reads one register per grid position,
-`index[d] + g[d] * steps[d]`. Rows in the tile padding of the buffer are fair game.
+`index[d] + g[d] * steps[d]`. Rows in the padding of the buffer's tiles may be accessed.
 
 Loaded grids are held in the order of the logical matrix (design note "Form 4", 3.3): rows of the
 array are contiguous in the result's memory, whatever its shape says.

@@ -90,7 +90,11 @@ for _name in _COMPARISONS:
 def load_scalar(
     core: Core, ref: Ref, index: Sequence[int], at: SourceLocation | None, *, watched: bool
 ) -> Any:
-    """One element of `ref`, of which the observer is told if the read is `watched`."""
+    """One element of `ref`, of which the observer is told if the read is `watched`.
+
+    Outside of a ref in SMEM it is `Undefined`, unless `bounds` is checked; else it raises
+    `out-of-bounds`.
+    """
     try:
         element = ref.load_scalar(index, at)
     except ExecutionError as error:
@@ -113,7 +117,11 @@ def load_box(
     *,
     watched: bool,
 ) -> Array:
-    """The box of `ref` whose element k is at `index + k * strides`; see `load_scalar`."""
+    """The box of `ref` whose element k is at `index + k * strides`.
+
+    The observer is told of it if `watched`. Where it reaches out of the ref, and the kernel may
+    read there, those elements are poison; else it raises `out-of-bounds`.
+    """
     try:
         loaded = ref.load(index, shape, strides, at)
     except ExecutionError as error:
@@ -148,8 +156,10 @@ def load_registers(
     watched: bool,
     look: bool = False,
 ) -> Array:
-    """The grid of registers of `ref` at `index`; see `load_scalar`. A `look` may give a view
-    of memory."""
+    """The grid of registers of `ref` at `index`, of which the observer is told if `watched`.
+
+    With `look` it may be a view of memory, which whoever asks must use before memory changes.
+    """
     try:
         found = access(ref, "load", index, wanted, at)
     except ExecutionError as error:
