@@ -41,7 +41,7 @@ def verify_same_shape(first: Attribute, second: Attribute) -> None:
         raise VerifyException(f"expected types of one shape, got {first} and {second}")
 
 
-def verify_kind(type: Attribute, kind: str, memory: bool = False) -> None:
+def verify_kind(type: Attribute, kind: str, *, memory: bool = False) -> None:
     """`type`, or its elements, are of `kind`; it is the type of memory only if `memory`."""
     is_memory = isinstance(type, MemRefType) and not memory
     if is_memory or not isinstance(get_element_type_or_self(type), _KINDS[kind]):
@@ -49,7 +49,7 @@ def verify_kind(type: Attribute, kind: str, memory: bool = False) -> None:
         raise VerifyException(f"expected {article} {kind}-like type, got {type}")
 
 
-def verify_width(source: Attribute, target: Attribute, widens: bool) -> None:
+def verify_width(source: Attribute, target: Attribute, *, widens: bool) -> None:
     """The elements of `target` are wider than those of `source`, or narrower."""
     before, after = _width(source), _width(target)
     if (after <= before) if widens else (after >= before):

@@ -70,7 +70,7 @@ class Cast(IRDLOperation, ABC):
         verify_kind(source, self.FROM_KIND)
         verify_kind(target, self.TO_KIND)
         if self.WIDENS is not None:
-            verify_width(source, target, self.WIDENS)
+            verify_width(source, target, widens=self.WIDENS)
 
 
 class IntegerCast(Cast, HasFolderInterface, ABC):
@@ -282,7 +282,7 @@ class _ScalingCast(IRDLOperation, ABC):
             verify_kind(type, "float")
         verify_same_shape(self.input.type, self.result.type)
         verify_same_shape(self.input.type, self.scale.type)
-        verify_width(self.input.type, self.result.type, self.WIDENS)
+        verify_width(self.input.type, self.result.type, widens=self.WIDENS)
 
 
 @irdl_op_definition

@@ -51,8 +51,8 @@ class AttributeTable:
     ) -> None:
         self._section = section
         self._strings = strings
-        self._attributes = _Column(attributes, attribute_decoders, False)
-        self._types = _Column(types, type_decoders, True)
+        self._attributes = _Column(attributes, attribute_decoders, is_type=False)
+        self._types = _Column(types, type_decoders, is_type=True)
         self._depth = 0
         self._expansion = Expansion()
 
@@ -144,7 +144,7 @@ class _Column:
     """The attributes, or the types, of a table: where they are and those decoded so far."""
 
     def __init__(
-        self, entries: list[Entry], decoders: Mapping[int, Decoder], is_type: bool
+        self, entries: list[Entry], decoders: Mapping[int, Decoder], *, is_type: bool
     ) -> None:
         self.entries = entries
         self.values: list[Attribute | None] = [None] * len(entries)

@@ -157,7 +157,7 @@ def _allocate(core: Core, place: Place, use: Use, *, output: bool = False) -> Op
         return Operand(name, ordered, ordered, output, in_order=True)
     memref = cast("MemRefType[Attribute]", place.argument.type)
     if len(buffer.shape) != len(shape):
-        shape = shape_for(shape, memref, True)
+        shape = shape_for(shape, memref, whole=True)
     ref = buffer
     if buffer.shape != shape:
         padded = zip(shape, buffer.shape, strict=False)

@@ -180,7 +180,7 @@ def _check_shape(type: TensorType[Attribute], argument: BlockArgument, kernel: K
     if not memref.has_static_shape() or not isinstance(memref.layout, NoneAttr):
         return
     shape = type.get_shape()
-    if shape_for(shape, memref, True) != memref.get_shape():
+    if shape_for(shape, memref, whole=True) != memref.get_shape():
         raise other_shape(shape, argument, kernel.func)
 
 
@@ -202,12 +202,12 @@ def _in_memory(
     in_place = memory_space(memref) in IN_PLACE
     if in_place and memref.has_static_shape():
         return memref, shape
-    shape = shape_for(shape, memref, in_place)
+    shape = shape_for(shape, memref, whole=in_place)
     return MemRefType(memref.element_type, shape, memory_space=MemorySpaceAttr("hbm")), shape
 
 
 def shape_for(
-    shape: tuple[int, ...], memref: MemRefType[Attribute], whole: bool
+    shape: tuple[int, ...], memref: MemRefType[Attribute], *, whole: bool
 ) -> tuple[int, ...]:
     """The shape under which the kernel knows an array: JAX passes scalars as arrays of rank 1."""
     known = memref.get_shape()

@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         diagnostic = as_diagnostic(error)
         report(diagnostic, file=options.file)
-        verdict = Verdict(False, str(diagnostic), 0.0, None)
+        verdict = Verdict(accepted=False, message=str(diagnostic), seconds=0.0, code_bytes=None)
     if options.format == "json":
         line = json.dumps(verdict.as_json())
     elif verdict.accepted:

@@ -174,7 +174,8 @@ def _sort_key_val(e: Equation) -> Result:
     signed = e.inputs[0].dtype == np.int32
     if signed:
         keys = _with_sign_flipped(e, keys)
-    op = _sorted(e, keys, values, masks[0] if masks else _true(e), e.params["descending"])
+    mask = masks[0] if masks else _true(e)
+    op = _sorted(e, keys, values, mask, descending=e.params["descending"])
     found = _with_sign_flipped(e, op.sorted_keys) if signed else op.sorted_keys
     return [found, op.sorted_values, *([op.output_mask] if masks else [])]
 
@@ -191,7 +192,7 @@ def _sort(e: Equation) -> Result:
         )
     keys, *values = e.operands()
     mask = _true(e)
-    sorts = [_sorted(e, keys, value, mask, False) for value in values or [keys]]
+    sorts = [_sorted(e, keys, value, mask, descending=False) for value in values or [keys]]
     return [sorts[0].sorted_keys, *(op.sorted_values for op in sorts[: len(values)])]
 
 
@@ -200,7 +201,7 @@ def _true(e: Equation) -> SSAValue:
 
 
 def _sorted(
-    e: Equation, keys: SSAValue, values: SSAValue, mask: SSAValue, descending: bool
+    e: Equation, keys: SSAValue, values: SSAValue, mask: SSAValue, *, descending: bool
 ) -> SortOp:
     op = SortOp(
         operands=[keys, values, [mask]],

@@ -94,7 +94,7 @@ def strided_load(op: tpu.StridedLoadOp, facts: Facts) -> Callable[..., Array]:
 @effect(vector.StoreOp)
 def vector_store(op: vector.StoreOp, facts: Facts) -> Callable[..., None]:
     """Writes a box."""
-    return _store(op, len(op.indices), None, False)
+    return _store(op, len(op.indices), None, add=False)
 
 
 @effect(tpu.VectorStoreOp)
@@ -102,16 +102,19 @@ def store(op: tpu.VectorStoreOp, facts: Facts) -> Callable[..., None]:
     """Writes, or adds to, the part of a box that the mask selects."""
     if is_compressed(op):
         return store_compressed(op)
-    return _store(op, len(op.indices), None, bool(op.add.value.data))
+    return _store(op, len(op.indices), None, add=bool(op.add.value.data))
 
 
 @effect(tpu.StridedStoreOp)
 def strided_store(op: tpu.StridedStoreOp, facts: Facts) -> Callable[..., None]:
     """Writes every stride-th element in each dimension."""
-    return _store(op, len(op.indices), tuple(int(s) for s in op.strides.get_values()), False)
+    strides = tuple(int(s) for s in op.strides.get_values())
+    return _store(op, len(op.indices), strides, add=False)
 
 
-def _store(op: Any, rank: int, strides: tuple[int, ...] | None, add: bool) -> Callable[..., None]:
+def _store(
+    op: Any, rank: int, strides: tuple[int, ...] | None, *, add: bool
+) -> Callable[..., None]:
     at = source_location(op)
 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:

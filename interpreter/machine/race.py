@@ -100,25 +100,25 @@ class RaceCheck(Observer):
     # Accesses.
 
     def read(self, core: Core, access: Access, at: SourceLocation | None) -> None:
-        self._access(core, access, False, at)
+        self._access(core, access, at, write=False)
 
     def write(self, core: Core, access: Access, at: SourceLocation | None) -> None:
-        self._access(core, access, True, at)
+        self._access(core, access, at, write=True)
 
     def add(self, core: Core, access: Access, at: SourceLocation | None) -> None:
-        self._access(core, access, True, at, atomic=True)
+        self._access(core, access, at, write=True, atomic=True)
 
     def block(self, core: Core, source: Access, target: Access, at: SourceLocation | None) -> None:
-        self._access(core, source, False, at, block=True)
-        self._access(core, target, True, at, block=True)
+        self._access(core, source, at, write=False, block=True)
+        self._access(core, target, at, write=True, block=True)
 
     def _access(
         self,
         core: Core,
         access: Access,
-        write: bool,
         at: SourceLocation | None,
         *,
+        write: bool,
         atomic: bool = False,
         block: bool = False,
     ) -> None:
@@ -192,12 +192,12 @@ class RaceCheck(Observer):
         number = self._cores[transfer.sender]
         clock = self._clocks[number].copy()
         self._clocks[number, number] += 1
-        source = self._half(transfer, transfer.source, transfer.source.buffer, False, clock)
+        source = self._half(transfer, transfer.source, transfer.source.buffer, clock, write=False)
         halves = [source]
         if buffer is None:
             self._early[transfer] = clock
         else:
-            halves.append(self._half(transfer, _reach(transfer), buffer, True, clock))
+            halves.append(self._half(transfer, _reach(transfer), buffer, clock, write=True))
             if buffer is transfer.source.buffer:
                 self._overlap(*(use for use, _ in halves))
         at, semaphore, sent = transfer.location, transfer.source_semaphore, None
@@ -210,7 +210,7 @@ class RaceCheck(Observer):
         self._issued[transfer] = sent, received
 
     def _half(
-        self, transfer: Transfer, ref: Ref, buffer: Buffer, write: bool, clock: Clock
+        self, transfer: Transfer, ref: Ref, buffer: Buffer, clock: Clock, *, write: bool
     ) -> tuple[Use, History]:
         use = Use(whole_region(ref), write, transfer.sender, transfer.location, transfer=transfer)
         history = self._history(buffer)
@@ -250,7 +250,7 @@ class RaceCheck(Observer):
         _, received = self._issued.pop(transfer)
         clock = self._early.pop(transfer, None)
         if buffer is not None and clock is not None and received.uses is not None:
-            received.uses.append(self._half(transfer, _reach(transfer), buffer, True, clock))
+            received.uses.append(self._half(transfer, _reach(transfer), buffer, clock, write=True))
         born = self._births.get(buffer) if buffer is not None else None
         if buffer is not None and born is not None:
             if received.clock[self._cores[transfer.receiver]] < born:

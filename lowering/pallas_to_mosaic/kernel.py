@@ -182,7 +182,7 @@ class _Kernel:
             )
         )
         trivial = space in ("vmem", None) and window.is_trivial(spec.array)
-        return window_params(window, symbol, trivial)
+        return window_params(window, symbol, trivial_vmem=trivial)
 
     def _map_converter(self, entry: Block) -> Converter:
         """Converts an index map: its prefetched refs are held as the kernel's are."""

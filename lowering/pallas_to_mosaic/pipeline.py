@@ -80,7 +80,7 @@ class _Expansion:
         op, build = self.op, self.build
         operands = [*op.inputs, *op.outputs]
         for n, operand in enumerate(operands):
-            self._operand(n, operand, n >= len(op.inputs))
+            self._operand(n, operand, output=n >= len(op.inputs))
         semaphore = dma_semaphores(build, 1, "copied") if self.copied else None
         steps = self.grid.steps(build)
 
@@ -101,7 +101,7 @@ class _Expansion:
 
     # Operands.
 
-    def _operand(self, n: int, operand: SSAValue, output: bool) -> None:
+    def _operand(self, n: int, operand: SSAValue, *, output: bool) -> None:
         op, window, argument = self.op, self.op.windows.data[n], self.op.blocks[n]
         array = self.c.plain(operand)
         if cast(MemRefType[Attribute], argument.type).element_type == i1:
@@ -116,7 +116,7 @@ class _Expansion:
         if space in (memory_space(array.type), *IN_PLACE):
             self._place(_Placed(argument, array, window, map))
             return
-        described = self._described(argument, window, output, array, map)
+        described = self._described(argument, window, array, map, output=output)
         if self._is_trivial(window, array):
             buffer = self._buffer(described, 1)
             self.copied.append((argument, array, buffer.results[0], output))
@@ -142,9 +142,10 @@ class _Expansion:
         self,
         argument: BlockArgument,
         window: pallas.WindowAttr,
-        output: bool,
         array: SSAValue,
         map: PipelineMap,
+        *,
+        output: bool,
     ) -> Operand:
         """The operand as lowering of windows describes it."""
         buffers = 1 if self.op.no_pipelining is not None else window.buffers

@@ -28,7 +28,7 @@ def default_window(array: TensorType[Attribute], axes: int) -> pallas.WindowAttr
     return pallas.WindowAttr([pallas.DimAttr("blocked", n) for n in shape], zeros)
 
 
-def window_params(window: pallas.WindowAttr, symbol: str, trivial_vmem: bool) -> DictionaryAttr:
+def window_params(window: pallas.WindowAttr, symbol: str, *, trivial_vmem: bool) -> DictionaryAttr:
     """The dictionary of one window; one that is trivial and in VMEM gets a single buffer."""
     entries: dict[str, Attribute] = {
         "transform_indices": SymbolRefAttr(symbol),
@@ -38,11 +38,11 @@ def window_params(window: pallas.WindowAttr, symbol: str, trivial_vmem: bool) ->
         entries["window_kind"] = tpu.ElementWindowAttr.of(
             [dim.low for dim in window.dims], [dim.high for dim in window.dims]
         )
-    entries |= _buffering(window, trivial_vmem)
+    entries |= _buffering(window, trivial_vmem=trivial_vmem)
     return DictionaryAttr(entries)
 
 
-def _buffering(window: pallas.WindowAttr, trivial_vmem: bool) -> dict[str, Attribute]:
+def _buffering(window: pallas.WindowAttr, *, trivial_vmem: bool) -> dict[str, Attribute]:
     if trivial_vmem:
         return {"pipeline_mode": tpu.PipelineModeAttr(tpu.PipelineMode.SYNCHRONOUS)}
     buffers = 1 if window.revisits else window.buffers

@@ -140,7 +140,9 @@ def classify(
             tensor = call.operands[first + n] if n < inputs else call.results[n - inputs]
             shape = tensor.get_shape()
         number = first + n if n < inputs else n - inputs
-        operand = _classify(kernel, functions, argument, window, n >= inputs, shape, n in held)
+        operand = _classify(
+            kernel, functions, argument, window, shape, output=n >= inputs, held=n in held
+        )
         result.append(replace(operand, number=number))
     return tuple(_sharing(result, call, first, inputs))
 
@@ -164,8 +166,9 @@ def _classify(
     functions: Mapping[str, FuncOp],
     argument: BlockArgument,
     window: Window,
-    output: bool,
     shape: tuple[int, ...] | None,
+    *,
+    output: bool,
     held: bool,
 ) -> Operand:
     location = _location(kernel.func, argument)
