@@ -331,10 +331,11 @@ def _prepare(
             "time is kept by the compiled driver and in forms tiles and vreg, whose operations "
             "say how many registers they work on",
         )
-    program = _program(driver, module, Facts(target, poison, profile), Budget())
     limit = default_memory() if max_memory is None else max_memory
-    for kernel in described.subcores.values() or [described.kernel]:
-        check_functions(program.functions, kernel.func.sym_name.data, limit)
+    with paused():
+        program = _program(driver, module, Facts(target, poison, profile), Budget())
+        for kernel in described.subcores.values() or [described.kernel]:
+            check_functions(program.functions, kernel.func.sym_name.data, limit)
     return Prepared(described, program)
 
 

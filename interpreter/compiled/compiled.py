@@ -79,13 +79,13 @@ class Program:
         if name not in self._compiled:
             func = driver.find_function(self.functions, name, user)
             self._compiled[name] = lambda *_: None  # reserves the name against recursion
-            writer = FunctionWriter(self, func)
-            with paused():
-                writer.write()
             filename = f"<pallasite @{name}>"
-            self.sources[filename] = "\n".join(writer.lines) + "\n"
-            self._lines[filename] = writer.line_ops
-            exec(compile(self.sources[filename], filename, "exec"), self.globals)
+            with paused():
+                writer = FunctionWriter(self, func)
+                writer.write()
+                self.sources[filename] = "\n".join(writer.lines) + "\n"
+                self._lines[filename] = writer.line_ops
+                exec(compile(self.sources[filename], filename, "exec"), self.globals)
             self._compiled[name] = self.globals[writer.python_name]
         return self._compiled[name]
 

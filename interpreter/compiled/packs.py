@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.numbering import Numbers
 from pallasite.dialects.registers import BOX
-from pallasite.dialects.types import split_grid
+from pallasite.dialects.types import split_grid, vector_of
 from pallasite.interpreter.meanings import Facts, Function, lookup
 from pallasite.interpreter.ops import arithmetic, transcendental
 
@@ -166,7 +166,7 @@ def grid_type(type: Attribute, count: int) -> Attribute:
     if not isinstance(type, VectorType):
         return type
     vector = cast("VectorType[Attribute]", type)
-    return VectorType(vector.element_type, (count, *vector.get_shape()))
+    return vector_of(vector.element_type, (count, *vector.get_shape()))
 
 
 def meaning_of_pack(op: Operation, count: int, facts: Facts) -> Function | None:
