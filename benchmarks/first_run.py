@@ -1,9 +1,9 @@
-"""Seconds of the first call of a kernel: ours, and JAX's two interpreters of Pallas kernels.
+"""Processor time of the first call of a kernel: ours, and JAX's two interpreters of Pallas kernels.
 
     python benchmarks/first_run.py [--only REGEX] [--print]
 
 Each case runs once in each of `PROCESSES` new processes, after a small kernel of another shape, so
-that what is imported and set up once does not count. Needs the `jax` extra; prints a table that
+that what is imported and set up once does not count. Needs the `jax` extra; prints a section that
 `run_time.py` takes into docs/run_time.md.
 """
 
@@ -42,7 +42,7 @@ from jax.sharding import PartitionSpec as P
 from pallasite import api
 from pallasite.jax import simulate
 
-DEVICES, PROCESSES = 4, 3
+DEVICES, PROCESSES = 4, 2
 XLA, SIMULATION, RUN, SIMULATED = "interpret=True", "InterpretParams()", "run()", "simulate()"
 WAYS = (XLA, SIMULATION, RUN, SIMULATED)
 PROGRAM = (XLA, SIMULATION, SIMULATED)
@@ -288,7 +288,7 @@ def measure(pattern: str = "") -> Times:
     }
 
 
-def tables(found: Times) -> str:
+def section(found: Times) -> str:
     """Milliseconds, and how many times faster a program of JAX's is with us."""
     rows: list[tuple[Any, ...]] = []
     ratios: dict[str, list[float]] = {XLA: [], SIMULATION: []}
@@ -300,7 +300,13 @@ def tables(found: Times) -> str:
         rows.append(tuple(row))
     means = [geometric_mean(of_base) for of_base in ratios.values()]
     header = ("kernel", *WAYS, *(f"{base} / {SIMULATED}" for base in ratios))
-    return table(header, [*rows, ("geometric mean", *[""] * len(WAYS), *means)])
+    return f"""## Milliseconds of the first call, in a new process
+
+Measured by `benchmarks/first_run.py`, after a small kernel of another shape. `run()` begins with
+the program as text, the others with the JAX program. Where a cell is empty, JAX cannot interpret
+the program on this computer, or it is more than one kernel.
+
+{table(header, [*rows, ("geometric mean", *[""] * len(WAYS), *means)])}"""
 
 
 def main() -> None:
@@ -314,7 +320,7 @@ def main() -> None:
         jax.config.update("jax_num_cpu_devices", DEVICES)
         print(json.dumps(measure_here(options.only, options.ways)))
     else:
-        print(tables(measure(options.only)))
+        print(section(measure(options.only)))
 
 
 if __name__ == "__main__":

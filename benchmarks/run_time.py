@@ -2,7 +2,7 @@
 
     python benchmarks/run_time.py [--print]
 
-Needs the `jax` extra. Writes docs/run_time.md.
+Needs the `jax` extra. Writes docs/run_time.md, with what `first_run.py` measures.
 """
 
 from __future__ import annotations
@@ -280,10 +280,10 @@ def seconds(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def timed(run: Callable[[], Any]) -> float:
-    """Seconds that one run takes."""
-    began = time.perf_counter()
+    """Seconds of processor time that one run takes, on all cores."""
+    began = time.process_time()
     run()
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def prepared(module: Any, form: str) -> Callable[[list[Any]], Any]:
@@ -316,11 +316,11 @@ def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
     program = jax.jit(case.call).trace(*arrays).lower(lowering_platforms=("tpu",)).as_text()
     module = api.parse(program)
     for form in FORMS:
-        began = time.perf_counter()
+        began = time.process_time()
         call = prepared(module, form)
         runs[form] = partial(call, arrays)
         runs[form]()
-        first[form] = time.perf_counter() - began
+        first[form] = time.process_time() - began
     with simulate():
         function = jax.jit(case.call)
         first[SIMULATED] = timed(partial(_ended, function, arrays))
@@ -329,21 +329,18 @@ def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
             runs[form]()
     runs[SIMULATED] = simulate()(partial(_ended, function, arrays))
     answers = [np.asarray(run()).astype(np.float64) for run in runs.values()]
-    later = seconds(runs)
-    times = {name: (first[name], later[name]) for name in runs}
+    times = {name: (first[name], later) for name, later in seconds(runs).items()}
     return times, max(float(np.max(np.abs(a - answers[0]))) for a in answers)
 
 
-def page(found: dict[str, tuple[dict[str, tuple[float, float]], float]]) -> str:
-    """The page from all measurements."""
+def page(found: dict[str, tuple[dict[str, tuple[float, float]], float]], first: str) -> str:
+    """The page from all measurements, and the section on `first` calls."""
     ways = ("interpret=True", "InterpretParams()", *WAYS)
     times = {name: result[0] for name, result in found.items()}
 
     def milliseconds(which: int) -> str:
-        rows = [
-            (name, *(round(way[w][which] * 1e3, 2) for w in ways)) for name, way in times.items()
-        ]
-        return table(("kernel", *ways), rows)
+        numbers = {n: [round(way[w][which] * 1e3, 2) for w in ways] for n, way in times.items()}
+        return table(("kernel", *ways), [(name, *row) for name, row in numbers.items()])
 
     def ratios(base: str) -> str:
         rows = [(name, *(way[base][1] / way[f][1] for f in WAYS)) for name, way in times.items()]
@@ -359,11 +356,12 @@ grid as a loop: it is compiled code, but knows no memories, DMAs in flight or se
 `InterpretParams()` is JAX's simulation of the TPU's memories and semaphores, by callbacks into
 Python. Ours (the compiled driver) simulates those too, in the first {BEFORE + 1} runs of a
 kernel; if what it does depends on no operand, and is not too long, later ones of form `tiles`
-replay what that did with arrays (docs/internals.md, *Replays*), here all but attention and the
-table. The forms are those of the lowering, from the kernel as JAX wrote it (`mosaic`) to single
-registers (`vreg`), called with NumPy's arrays. In a program of JAX's, under
-`pallasite.jax.simulate()`, form `tiles` runs, and JAX adds what it takes
-to call back into Python. XLA uses all cores, ours one. All answers agree within {largest:.1g}.
+replay what that did with arrays (docs/internals.md, *Replays*), here all but the table. The forms
+are those of the lowering, from the kernel as JAX wrote it (`mosaic`) to single registers (`vreg`),
+called with NumPy's arrays. In a program of JAX's, under `pallasite.jax.simulate()`, form `tiles`
+runs, and JAX adds what it takes to call back into Python. All times are of the processor, summed
+over the cores that work: XLA can use all, so one may wait less for it; ours uses one. All answers
+agree within {largest:.1g}.
 
 ## How many times faster ours is, after the first runs
 
@@ -377,7 +375,11 @@ to call back into Python. XLA uses all cores, ours one. All answers agree within
 
 ## Milliseconds of the first run, which compiles (ours: lowers and writes the program)
 
+One kernel after another in one process, ways in the order of the columns.
+
 {milliseconds(0)}
+
+{first}
 """
 
 
@@ -387,7 +389,10 @@ def main() -> None:
     p.add_argument("--corpus", help="not needed: the kernels are written here")
     p.add_argument("--print", action="store_true", help="print instead of writing docs/")
     options = p.parse_args()
-    publish(options, "run_time.md", page({case.name: measure(case) for case in CASES}))
+    import first_run  # Which measures cases of this module.
+
+    first = first_run.section(first_run.measure())
+    publish(options, "run_time.md", page({case.name: measure(case) for case in CASES}, first))
 
 
 if __name__ == "__main__":
