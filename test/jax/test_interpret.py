@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,10 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.diagnostics import KernelWarning  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
+
+from .support import line_of  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -52,3 +57,33 @@ def test_a_mesh_kernel_and_the_mode_of_the_configuration() -> None:
             with mode:
                 kernel = pl.kernel(pipelined, out_type=x, mesh=mesh)
                 np.testing.assert_array_equal(jax.jit(kernel)(x, x), 2 * x)
+
+
+def test_only_interpreted_kernels_are_warned_of() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...] + 1.0
+
+    def program(x: Any, interpret: Any) -> Any:
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(body, out_shape=shape, interpret=interpret)(x)  # the call
+
+    x = np.ones((8, 128), np.float32)
+    mark = f"{Path(__file__).name}:{line_of(__file__, 'the call')}:"
+    for interpret in (True, pltpu.InterpretParams()):
+        with pytest.warns(KernelWarning, match=r"\[interpreted\]") as told, simulate():
+            program(x, interpret)
+        assert mark in str(told[0].message) and "jax.default_backend()" in str(told[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with simulate():
+            program(x, True)
+            program(x, False)
+        with simulate():
+            x + 1
+        program(x, True)
+        run = jax.jit(program, static_argnums=1)
+        with simulate():
+            run(x, False)
+        with simulate():  # What was compiled before runs here, too.
+            run(x, False)
+            program(x, True)

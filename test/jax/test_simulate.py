@@ -13,7 +13,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
-from pallasite.diagnostics import ExecutionError  # noqa: E402
+from pallasite.diagnostics import ExecutionError, KernelWarning  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 from .support import equal, ramp  # noqa: E402
@@ -81,7 +81,7 @@ def test_interpreted_calls_stay_interpreted() -> None:
     def in_hbm(x: Any, o: Any) -> None:
         o[...] = x[...] + 1.0  # legal in JAX's interpreter only
 
-    with simulate():
+    with pytest.warns(KernelWarning, match="interpreted"), simulate():
         out = pl.pallas_call(
             in_hbm,
             out_shape=x,

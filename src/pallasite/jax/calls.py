@@ -36,6 +36,7 @@ from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.windows import give_names
 from pallasite.interpreter.arrays import dtype_of
 from pallasite.interpreter.run import execute, find_kernel, prepare
+from pallasite.jax.interpreted import TALLY
 from pallasite.jax.known_kernels import Key, KnownKernel
 from pallasite.jax.settings import Settings
 from pallasite.targets import get_target
@@ -87,6 +88,7 @@ class KernelCall:
 
     def __call__(self, device: int, inputs: Sequence[Array]) -> list[Array]:
         """The results on one device; collective kernels return when all devices have called."""
+        TALLY.simulated += 1
         if self.collective:
             return self.meeting.join(device, inputs)
         return self.run([inputs])[0]

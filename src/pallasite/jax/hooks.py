@@ -47,6 +47,7 @@ from pallasite.jax.failures import (
     surfacing_diagnostics,
     without_tpu_options,
 )
+from pallasite.jax.interpreted import TALLY
 from pallasite.jax.kept_counts import check_counts
 from pallasite.jax.kept_pipelines import keep_pipelines
 from pallasite.jax.kernel_tracing import trace_kernels, tracing_into
@@ -130,8 +131,12 @@ def _mark_calls(primitive: Any) -> None:
 
     def marked(*args: Any, **params: Any) -> Any:
         settings = current()
-        if settings is not None and not params["interpret"] and _for_tpu(params):
-            params["interpret"] = Simulated(settings)
+        if settings is not None and _for_tpu(params):
+            if params["interpret"]:
+                TALLY.interpret()
+            else:
+                TALLY.simulated += 1
+                params["interpret"] = Simulated(settings)
         with explaining_derivatives(settings is not None, params):
             return bind(*args, **params)
 
