@@ -73,7 +73,8 @@ def element_type(dtype: Any) -> Attribute:
     if name in _ELEMENTS:
         return _ELEMENTS[name]
     if name in ("int64", "uint64", "float64"):
-        advice = f"use {name[:-2]}32, {WITHOUT_X64}"
+        half = f"{name[:-2]}32"
+        advice = f"use {half}, of an operand x.astype(jnp.{half}) before the call, {WITHOUT_X64}"
     elif name.startswith("complex"):
         advice = "keep real and imaginary parts in arrays of their own"
     else:

@@ -72,4 +72,5 @@ def check_held(op: Operation, element: Attribute) -> None:
 
 def _half_as_wide(element: Attribute) -> str:
     """What to write instead of elements of 64 bits."""
-    return f"use {'float32' if element.name == 'f64' else 'int32'}, {WITHOUT_X64}"
+    name = "float32" if element.name == "f64" else "int32"
+    return f"use {name}, of an operand x.astype(jnp.{name}) before the call, {WITHOUT_X64}"

@@ -117,6 +117,27 @@ def test_wide_floats_are_refused_in_every_form() -> None:
                 call(X)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_wide_operands_are_cast_before_the_call(form: str) -> None:
+    """They stay 64 bits wide where the kernel is called with `jax_enable_x64` off."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...].astype(jnp.float32) * 2
+
+    def program(x: Any) -> Any:
+        with jax.enable_x64(False):
+            return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, jnp.float32))(x)
+
+    with simulate(form=form), jax.enable_x64(True):
+        for wide, name in ((np.float64, "float32"), (np.int64, "int32")):
+            with pytest.raises((Unsupported, NotImplementedError)) as caught:
+                jax.jit(program)(X.astype(wide))
+            told = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+            assert f"x.astype(jnp.{name}) before the call" in told
+            found = jax.jit(lambda x, name=name: program(x.astype(name)))(X.astype(wide))
+            np.testing.assert_array_equal(found, 2 * X)
+
+
 def test_index_maps_have_a_line() -> None:
     """JAX gives none to an index map that computes nothing."""
     spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
