@@ -1,4 +1,4 @@
-"""Accesses by whole registers: `tpu.load`, `tpu.store`, shuffled ones (spec/vreg_lowering.md 7.3, 10.4).
+"""Accesses by registers: `tpu.load`, `tpu.store` and the like (spec/vreg_lowering.md 7.3, 10.4).
 
 A register is addressed by physical rows of 128 words: sublane s of the register is the row
 `row(index) + offsets[s]`. Sublanes that are masked off touch nothing, so `row(index)` itself may be
