@@ -44,7 +44,9 @@ class Budget:
         try:
             yield
         finally:
-            self._left[0] += before - allowed
+            # Of no limit nothing is taken; that much less would be no number.
+            if allowed < math.inf:
+                self._left[0] += before - allowed
 
     @contextmanager
     def reserve(self, cost: float) -> Generator[None]:

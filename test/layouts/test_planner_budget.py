@@ -90,3 +90,14 @@ def test_steps_on_other_values():
     shuffle = SublaneShuffle((0,), tuple(range(8)))
     assert shuffle.on((0,)) is shuffle
     assert hash(shuffle.on((1,))) == hash(SublaneShuffle((1,), tuple(range(8))))
+
+
+def test_a_limit_holds_within_none():
+    """Also after something without a limit: so are ways tried of which none is known."""
+    budget = Budget()
+    with budget.hurry(np.inf):
+        budget.work(7)
+    with budget.hurry(3), pytest.raises(TooDear):
+        budget.work(4)
+    budget.work(100)
+    assert budget.left == np.inf
