@@ -73,43 +73,56 @@ class _Sources:
         return layout if None in (layout.row, layout.column) else None
 
     def _of(self, value: SSAValue) -> VectorLayout | None:
-        if value not in self._found:
-            self._found[value] = None  # what is carried, until it is known
-            self._found[value] = self._made(value)
+        # Bodies are unrolled, so the way back may be longer than Python's stack is deep.
+        pending = [value]
+        while pending:
+            missing = [v for v in self._deciding(pending[-1]) if v not in self._found]
+            if missing:
+                pending.extend(missing)
+            else:
+                made = pending.pop()
+                self._found[made] = self._made(made)
         return self._found[value]
+
+    def _deciding(self, value: SSAValue) -> list[SSAValue]:
+        """The values of which the first that has a layout decides that of `value`."""
+        if self._converter.is_known(value) or not isinstance(value, OpResult):
+            return []
+        op = value.op
+        if isinstance(op, scf.ForOp | scf.WhileOp | scf.IfOp | scf.IndexSwitchOp | tpu.RegionOp):
+            return _yielded(op, value.index)
+        if isinstance(op, vector.ShapeCastOp):
+            return [op.source]
+        return [v for v in op.operands if is_vector(v)] if type(op) in _computing() else []
 
     def _made(self, value: SSAValue) -> VectorLayout | None:
         if self._converter.is_known(value):
             held = self._converter.tiled(value)
             spread = None in (held.layout.row, held.layout.column) and not is_one_value(held)
             return held.layout if spread else None
-        if not isinstance(value, OpResult):
-            return None
-        op = value.op
-        if isinstance(op, scf.ForOp | scf.WhileOp | scf.IfOp | scf.IndexSwitchOp | tpu.RegionOp):
-            return self._yielded(op, value.index)
+        op = value.owner
         if isinstance(op, vector.MultiReductionOp):
             return _reduced(op.source, [int(d) for d in op.reduction_dims.get_values()], value)
         if isinstance(op, tpu.ReduceIndexOp):
             return _reduced(op.operands[0], [op.axis.value.data], value)
+        sources = (self._found[v] for v in self._deciding(value))
+        layout = next((source for source in sources if source is not None), None)
+        if layout is None:
+            return None
         if isinstance(op, vector.ShapeCastOp):
-            source = self._of(op.source)
-            old, new = shape_of(op.source.type), shape_of(value.type)
-            return None if source is None else relabel(source, old, new)
+            return relabel(layout, shape_of(op.source.type), shape_of(value.type))
         if type(op) in _computing():
-            for operand in op.operands:
-                if is_vector(operand) and (layout := self._of(operand)) is not None:
-                    return replace(layout, bits=_bits(value), tile_rows=0)
-        return None
+            return replace(layout, bits=_bits(value), tile_rows=0)
+        return layout
 
-    def _yielded(self, op: Operation, k: int) -> VectorLayout | None:
-        """Of the `k`-th result of an operation with regions."""
-        before = len(op.operands) - len(op.results)
-        ways = [r.blocks[0].last_op for r in op.regions if r.blocks]
-        values = [w.operands[len(w.operands) - len(op.results) + k] for w in ways if w is not None]
-        if isinstance(op, scf.ForOp | scf.WhileOp):
-            values.append(op.operands[before + k])
-        return next((layout for v in values if (layout := self._of(v)) is not None), None)
+
+def _yielded(op: Operation, k: int) -> list[SSAValue]:
+    """What may become the `k`-th result of `op`, which has regions."""
+    ways = [r.blocks[0].last_op for r in op.regions if r.blocks]
+    values = [w.operands[len(w.operands) - len(op.results) + k] for w in ways if w is not None]
+    if isinstance(op, scf.ForOp | scf.WhileOp):
+        values.append(op.operands[len(op.operands) - len(op.results) + k])
+    return values
 
 
 def _bits(value: SSAValue) -> int:

@@ -52,6 +52,17 @@ def test_sums_are_not_spread_at_every_turn(dim: int, rows: int, form: str) -> No
     assert not any(kind in text for kind in ("gather", "sublane_shuffle", "rotate"))
 
 
+def test_bodies_are_longer_than_pythons_stack_is_deep() -> None:
+    steps = [f"%s{k + 1} = arith.addf %s{k}, %s{k} : vector<16xf32>" for k in range(1200)]
+    text = looped(16, 1).replace("%column = vector.shape_cast %s :", "\n".join((
+        "%s0 = arith.mulf %s, %z32 : vector<16xf32>", *steps,
+        "%column = vector.shape_cast %s1200 :",
+    )))  # fmt: skip
+    lowered = pallasite.lower(kernel(["16x256xf32"] * 2, text), form="tiles", target="v5e")
+    (actual,) = pallasite.run(lowered, [np.ones((16, 256), np.float32)], form="tiles")
+    assert (actual == 1).all()
+
+
 FLAT = """%v = vector.load %a[%z, %z] : A, vector<16x128xf32>
     %zero = arith.constant 0 : i32
     %one = arith.constant 1 : i32
