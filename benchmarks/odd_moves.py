@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
-from pallasite.layouts.move import Laid, Move
+from pallasite.layouts.move import Laid, Move, Reshape
 from pallasite.layouts.vector_layout import VectorLayout
 
 BITS = {"f32": 32, "bf16": 16, "i8": 8, "i4": 4}
@@ -95,9 +96,44 @@ def _retiling(rng: random.Random, bits: int) -> Move:
     return Move.relayout(layout(), shape, layout())
 
 
-FAMILIES: dict[str, Make] = {
+def _tiled(rng: random.Random, laid: Laid) -> Laid:
+    """The same value, half of the time in tiles of fewer rows, begun anywhere."""
+    layout, shape = laid
+    tile = layout.native_rows >> rng.choice((0, 0, 1, 2, 3))
+    row = rng.choice((0, rng.randrange(tile)))
+    column = rng.choice((0, rng.randrange(layout.native_rows // tile * 128)))
+    sublane = None if len(shape) < 2 else len(shape) - 2
+    return VectorLayout(layout.bits, sublane, len(shape) - 1, row, column, tile), shape
+
+
+def _any_tiles(make: Make) -> Make:
+    """Movements as `make` draws them, between tiles of any kind."""
+
+    def made(rng: random.Random, bits: int) -> Move:
+        move = make(rng, bits)
+        sources = tuple(_tiled(rng, laid) for laid in move.sources)
+        return replace(move, sources=sources, destination=_tiled(rng, move.destination))
+
+    return made
+
+
+def _turned_reshape(rng: random.Random, bits: int) -> Move:
+    first = _transpose(rng, bits)
+    shape = first.destination[1]
+    result = _factored(rng, prod(shape), rng.choice((2, 3)))
+    native = VectorLayout.native(len(result), bits)
+    return Move(first.sources, (native, result), (*first.steps, Reshape(shape, result)))
+
+
+_FAMILIES: dict[str, Make] = {
     "slice": _slice, "concat": _concat, "reshape": _reshape, "transpose": _transpose,
-    "repeat": _repeat, "roll": _roll, "retiling": _retiling,
+    "repeat": _repeat, "roll": _roll,
+}  # fmt: skip
+
+FAMILIES: dict[str, Make] = {
+    **_FAMILIES, "retiling": _retiling,
+    **{f"{name}, any tiles": _any_tiles(make) for name, make in _FAMILIES.items()},
+    "transpose and reshape, any tiles": _any_tiles(_turned_reshape),
 }  # fmt: skip
 
 

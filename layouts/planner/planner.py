@@ -59,8 +59,8 @@ _SLACK = 1.1
 """A plan of some registers that is dearer by this factor may still be the cheapest one for all."""
 _MANY = 128
 """Of larger destinations, in registers, only those are planned that the others repeat."""
-_FINEST = 1 << 20
-"""No plan is searched in more stretches of rows if there is another way."""
+_PER_STEP = 512
+"""Where a search ends after so many steps, it is not begun with more stretches of rows for each."""
 _SMALL = 32
 """Destinations of at most this many registers are not taken apart into copies."""
 
@@ -192,9 +192,8 @@ def _plan(move: Move, costs: Costs) -> Plan:
         if _is_straight(straight, move):
             return straight
         straight = None
-    most = _FINEST if costs.steps < math.inf else math.inf
     try:
-        found = trace(move, most if straight is None else HUGE)
+        found = trace(move, _PER_STEP * costs.steps if straight is None else HUGE)
     except TooFine:
         if straight is not None and _is_straight(straight, move):
             return straight

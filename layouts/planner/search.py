@@ -47,6 +47,8 @@ _STEPS, _MORE_STEPS = 250, 600
 much is to be gained. Where steps take long, there are fewer."""
 _MUCH = 1.5
 """Much is to be gained if the known plan costs this many times what is usual."""
+_LOOKED = 1 << 11
+"""Stretches of rows that take as long to look at as a step takes to make."""
 HUGE = 1 << 18
 """No cheaper plan is looked for in more stretches of rows."""
 
@@ -151,10 +153,13 @@ class Search:
         """Runs a strategy, which costs at least `floor`, on the registers of all sources."""
         move, costs = self._move, self._costs
         limit = min(min((p.cost for p in self._plans), default=math.inf) * self._slack, costs.most)
-        if floor > limit:
+        if not self._plans:
+            # Whatever is made, all has to be looked at.
+            self._first -= self._found.register.size / _LOOKED
+        most = self._more if self._plans else self._first
+        if floor > limit or most < 0:
             return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
-        most = self._more if self._plans else self._first
         program = Program(sources, move.bits, costs, limit, most)
         layout, shape = move.destination
         try:
