@@ -17,7 +17,7 @@ from pallasite.frontend import bytecode_table
 from pallasite.kept import KEPT_BYTES, Kept, bytes_held
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner.costs import Costs
-from pallasite.layouts.planner.planner import plan
+from pallasite.layouts.planner.planner import plan, plan_or_none
 from pallasite.layouts.planner.trace import trace
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
@@ -99,18 +99,18 @@ def test_bytes_of_what_plans_consist_of() -> None:
 def test_plans_are_kept_by_what_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
     costs = Costs.of(get_target("v5e"))
     layout = VectorLayout.native(2, 32)
-    for function in (plan, trace):
+    for function in (plan_or_none, trace):
         function.cache_clear()
-    monkeypatch.setattr(plan.kept, "_most", 100_000)
+    monkeypatch.setattr(plan_or_none.kept, "_most", 100_000)
     for rows in range(8, 800, 24):
         plan(Move.transpose((layout, (rows, 200)), layout, (1, 0)), costs)
-    assert 50_000 < plan.kept.total <= 100_000
+    assert 50_000 < plan_or_none.kept.total <= 100_000
     assert trace.kept.total <= KEPT_BYTES
-    sizes = [size for _, size in plan.kept._kept.values()]
-    assert sum(sizes) == plan.kept.total
-    before, asked = len(plan.kept), Move.transpose((layout, (776, 200)), layout, (1, 0))
+    sizes = [size for _, size in plan_or_none.kept._kept.values()]
+    assert sum(sizes) == plan_or_none.kept.total
+    before, asked = len(plan_or_none.kept), Move.transpose((layout, (776, 200)), layout, (1, 0))
     assert plan(asked, costs) is plan(asked, costs)
-    assert len(plan.kept) == before
+    assert len(plan_or_none.kept) == before
 
 
 def test_functions_that_are_kept_tell_their_arguments_apart() -> None:

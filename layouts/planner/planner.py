@@ -53,7 +53,7 @@ from pallasite.layouts.strategies.transpose import (
     by_widening,
 )
 
-__all__ = ["Costs", "plan"]
+__all__ = ["Costs", "plan", "plan_or_none"]
 
 _SLACK = 1.1
 """A plan of some registers that is dearer by this factor may still be the cheapest one for all."""
@@ -66,23 +66,35 @@ _SMALL = 32
 
 _SOME_STARTS = np.arange(0, LANES, 8)
 """The lanes at which a plan is checked that was put together of checked plans."""
+_NO_PLAN = "movement"
 
 _LOG = logging.getLogger(__name__)
 
 
-@kept
 def plan(move: Move, costs: Costs) -> Plan:
     """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
     check_replication(move)
+    made = plan_or_none(move, costs)
+    if made is None:
+        raise _no_plan(move)
+    return made
+
+
+@kept
+def plan_or_none(move: Move, costs: Costs) -> Plan | None:
+    """The cheapest checked plan of `move`, None if no strategy finds one: that is kept, too."""
     made = _by_copies(move, costs) or _by_axes(move, costs)
     if made is None:
-        made = _as_one(move, costs)
+        try:
+            made = _as_one(move, costs)
+        except Unsupported as error:
+            if error.code != _NO_PLAN:
+                raise
+            return None
     elif not _is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
         made = _composed(move, stacking.better(plan, made)) or made
     made = _composed(move, Stages.of(move).better(plan, costs, made)) or made
-    if made.cost > costs.most:
-        raise _no_plan(move)
-    return made
+    return None if made.cost > costs.most else made
 
 
 def _is_stacked_alike(move: Move, costs: Costs) -> bool:
@@ -159,7 +171,7 @@ def _widened(move: Move, costs: Costs) -> Plan | None:
 
 def _no_plan(move: Move) -> Unsupported:
     return Unsupported(
-        "movement",
+        _NO_PLAN,
         f"no instruction sequence known for {move}",
         None,
         [Note("write the movement in two steps, or through a buffer in VMEM")],
