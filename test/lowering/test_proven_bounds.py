@@ -124,7 +124,12 @@ def test_code_is_about_as_long_as_of_the_compilers_own_pipeline(
 
 @pytest.mark.parametrize("form", ["mosaic", "dma", "tiles", "vreg"])
 def test_a_block_that_does_not_exist_is_not_hidden(form: str) -> None:
-    module = pallasite.lower(sums((4,), [ROW, ROW], outside="%many"), form, "v5e")
+    module = pallasite.lower(
+        sums((4,), [ROW, ROW], outside="%many"), form, "v5e", allow_beyond_reference=True
+    )
     with pytest.raises(Diagnostic, match="outside") as error:
-        pallasite.run(module, [np.zeros((4 * ROWS, LANES), np.float32)], form=form, target="v5e")
+        pallasite.run(
+            module, [np.zeros((4 * ROWS, LANES), np.float32)], form=form, target="v5e",
+            allow_beyond_reference=True,
+        )  # fmt: skip
     assert error.value.code.endswith("out-of-bounds")

@@ -52,18 +52,20 @@ ROWS = kernel(
     """,
 )
 UNSIGNED = kernel(
-    [argument("x:32x128xi8"), argument("o:32x128xi16")],
+    [argument("x:32x128xi32"), argument("o:32x128xi16")],
     """
     LOAD %a, x
-    %b = arith.extui %a : vector<32x128xi8> to vector<32x128xi16>
+    %low = arith.trunci %a : vector<32x128xi32> to vector<32x128xi8>
+    %b = arith.extui %low : vector<32x128xi8> to vector<32x128xi16>
     STORE %b, o
     """,
 )
 SIGNED = kernel(
-    [argument("x:32x128xi8"), argument("o:32x128xi16")],
+    [argument("x:32x128xi32"), argument("o:32x128xi16")],
     """
     LOAD %a, x
-    %b = arith.extsi %a : vector<32x128xi8> to vector<32x128xi16>
+    %low = arith.trunci %a : vector<32x128xi32> to vector<32x128xi8>
+    %b = arith.extsi %low : vector<32x128xi8> to vector<32x128xi16>
     STORE %b, o
     """,
 )
