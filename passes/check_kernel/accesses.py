@@ -320,6 +320,17 @@ def _no_addition(op: tpu.VectorStoreOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def _mask_type(op: tpu.VectorLoadOp | tpu.VectorStoreOp, target: Target) -> None:
+    """Raises `Unsupported` for a mask of numbers, on which libtpu 0.0.51 fails whatever they are
+    ("vmask->ProducesVmreg()"; JAX lowers `mask=` as it is)."""
+    if op.mask is not None and bit_width(op.mask.type) != 1:
+        raise refusal(
+            op, "mask-type", f"the mask of an access is {op.mask.type}",
+            "a mask is a vector of booleans, which lies in a mask register",
+            "compare it: mask != 0",
+        )  # fmt: skip
+
+
 def _rank_rule(op: tpu.VectorStoreOp, target: Target) -> None:
     """Raises `Unsupported` for vectors of lower rank than their memref.
 
@@ -336,10 +347,11 @@ def _rank_rule(op: tpu.VectorStoreOp, target: Target) -> None:
 
 ACCESS_RULES: RuleTable = {
     **dict.fromkeys(
-        (tpu.StridedLoadOp, tpu.StridedStoreOp, tpu.VectorLoadOp, vector.LoadOp, vector.StoreOp),
+        (tpu.StridedLoadOp, tpu.StridedStoreOp, vector.LoadOp, vector.StoreOp),
         (_vector_access, _alignment),
     ),
-    tpu.VectorStoreOp: (_no_addition, _vector_access, _alignment),
+    tpu.VectorLoadOp: (_mask_type, _vector_access, _alignment),
+    tpu.VectorStoreOp: (_mask_type, _no_addition, _vector_access, _alignment),
 }
 _PARTS = (part_of_tile_rule, _whole_alignment)
 ACCESS_REFERENCE_RULES: RuleTable = {

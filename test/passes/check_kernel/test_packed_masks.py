@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..checking import beyond, check, kernel, memref
+from ..checking import beyond, check, kernel, load, memref, refused
 
 NEWER, NEWEST = ("v5e", "v5p", "v6e", "v7x"), ("v6e", "v7x")
 ALL = ("v4", *NEWER)
@@ -129,3 +129,19 @@ def test_loops_and_branches_leave_vectors_where_they_lie() -> None:
     check(carried("%v", "%mixed"), "v6e")
     # Narrowed from words: it does not lie as in memory.
     check(carried("%bits", "%rows"), "v5e")
+
+
+@pytest.mark.parametrize("kind", ["f32", "i32", "i1"])
+def test_masks_of_accesses_are_booleans(kind: str) -> None:
+    held = memref("8x128xf32")
+    mask = "%m = arith.cmpf ogt, %a, %a : vector<8x128xf32>\n"
+    if kind != "i1":
+        mask = load("m", "y", f"8x128x{kind}")
+    types = f"{held}, vector<8x128xf32>, vector<8x128x{kind}>"
+    store = f"tpu.vector_store %x[%c0, %c0], %a masked %m {{strides = array<i32>}} : {types}"
+    body = load("a", "x", "8x128xf32") + mask + store
+    text = kernel(f"%x: {held}, %y: {memref(f'8x128x{kind}')}", body)
+    if kind == "i1":
+        check(text)
+    else:
+        refused(text, "mask-type")
