@@ -218,7 +218,8 @@ the same movement find in a cache.
 ## Planning odd movements
 
 Plans, made anew, of random movements of up to four million elements, sides of up to a few thousand,
-of f32, bf16, int8 and int4 (`benchmarks/odd_moves.py`, always the same ones); the least of 3.
+of f32, bf16, int8 and int4 (`benchmarks/odd_moves.py`, always the same ones); the least of 3. *Any
+tiles*: most of them of fewer rows than a register, most begun within a tile; else they are native.
 
 {planned}
 

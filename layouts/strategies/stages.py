@@ -27,7 +27,7 @@ from pallasite.layouts.vector_layout import VectorLayout
 AT_ONCE, _STEPS, _MORE_STEPS = 1000, 2000, 400
 """Steps that a search takes at most: for all stages at once; then for one of them; and for one of
 them where a plan is known."""
-_WORTH = 2.5
+_WORTH = 5
 """Plans that cost so many times what stages cost at least are seldom dearer than these."""
 
 

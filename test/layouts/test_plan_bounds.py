@@ -14,10 +14,9 @@ from .drawn_moves import FAMILIES, drawn, words
 
 _TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
 _NUMBERS = (8, 12, 20)
-_COST, _STEPS = 10, 15_000
-"""Of some thousand draws the worst plan costs 8.1 for each word that stages read and write; the
-longest search takes 13,200 steps, of which the slow ones take a fifth of a millisecond each. Before
-there were stages, these were 39 and 69,000."""
+_COST, _STEPS = 10, 12_000
+"""Of a thousand draws the worst plan costs 8.1 for each word that stages read and write, and the
+longest search takes 9,900 steps. Without stages these are 39 and 69,000."""
 
 
 @pytest.fixture
