@@ -7,8 +7,8 @@ becomes
     %r = reshape %t                      the same of 160x3296
     %b = relayout %r
 
-Stages repeat where all of them at once do not. What they cost together bounds what any other plan
-may cost, and how long it may be searched.
+Stages repeat where all of them at once do not. So they are tried where a plan of all at once costs
+much, or is not found within some steps.
 """
 
 from __future__ import annotations
