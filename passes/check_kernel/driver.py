@@ -55,6 +55,7 @@ from pallasite.passes.check_kernel.reshapes import reshape_rule
 from pallasite.passes.check_kernel.rotations import rotation_along_lanes, strided_rotation
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.scalars import SCALAR_RULES
+from pallasite.passes.check_kernel.settings import check_settings
 from pallasite.passes.check_kernel.slices import slice_rule
 from pallasite.passes.check_kernel.strides import stride_rule
 from pallasite.passes.check_kernel.subcores import check_subcores
@@ -70,6 +71,8 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
 
     `allow_beyond_reference` lets pass what the TPU compiler refuses although it could be done.
     """
+    if not allow_beyond_reference:
+        check_settings(module)
     check_subcores(module, target, allow_beyond_reference=allow_beyond_reference)
     func = kernel_function(module)
     if func is None:
