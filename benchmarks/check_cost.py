@@ -21,6 +21,7 @@ from corpus import machine, publish, table
 from devices import gather
 
 from pallasite import api, arguments
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute, prepare
 from pallasite.targets import get_target
 
@@ -111,8 +112,8 @@ class Case:
                 gc.collect()
                 began = time.process_time()
                 outcome = execute(
-                    lowered, inputs, target=model, prepared=prepared, checks=checks,
-                    devices=self.devices, max_steps=1 << 40,
+                    lowered, inputs, Options.of(checks=checks, max_steps=1 << 40), target=model,
+                    prepared=prepared,
                 )  # fmt: skip
                 best[n] = min(best[n], (time.process_time() - began) * 1e3)
                 assert not outcome.findings, str(outcome.findings[0])

@@ -21,6 +21,7 @@ from corpus import Kernel, arguments, kernels, machine
 
 from pallasite import Diagnostic, api
 from pallasite.arguments import CHECKS
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute, prepare
 from pallasite.targets import get_target
 from pallasite.tools.array_files import device_inputs
@@ -37,9 +38,8 @@ def runs(kernel: Kernel, form: str, target: str, seeds: int) -> Iterator[str]:
     expected: list[Any] = []
     for seed in range(seeds):
         outcome = execute(
-            lowered, inputs, target=model, seed=seed, checks=CHECKS, prepared=prepared,
-            devices=len(inputs),
-        )  # fmt: skip
+            lowered, inputs, Options.of(seed=seed, checks=CHECKS), target=model, prepared=prepared
+        )
         outputs = [array.tobytes() for array in outcome.all()]
         expected = expected or outputs
         if outcome.findings:

@@ -20,6 +20,7 @@ import numpy as np
 from corpus import machine
 
 from pallasite import api, arguments
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute
 from pallasite.targets import get_target
 
@@ -97,13 +98,10 @@ def gather(devices: int) -> str:
 
 def measure(name: str, text: str, devices: int, rows: int, checks: tuple[str, ...]) -> None:
     """Runs a kernel whose device d gives a block of d, and checks what everybody ends with."""
-    module = api.parse(text)
     inputs = [[np.full((8, 128), d, np.float32)] for d in range(devices)]
+    module = api.with_call(api.parse(text), inputs[0], [((rows, 128), "float32")])
     began, worked = time.perf_counter(), time.process_time()
-    outcome = execute(
-        module, inputs, results=[((rows, 128), "float32")], target=get_target("v5e"),
-        devices=devices, checks=checks,
-    )  # fmt: skip
+    outcome = execute(module, inputs, Options.of(checks=checks), target=get_target("v5e"))
     seconds, processor = time.perf_counter() - began, time.process_time() - worked
     assert not outcome.findings, str(outcome.findings[0])
     for d, (result,) in enumerate(outcome.outputs):

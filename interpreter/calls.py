@@ -24,8 +24,8 @@ from pallasite.interpreter.values import Array
 def call_for(
     kernel: Kernel,
     inputs: Sequence[Any],
-    results: Sequence[tuple[Sequence[int], Any]] | None,
-    aliases: Mapping[int, int] | None,
+    results: Sequence[tuple[Sequence[int], Any]] | None = None,
+    aliases: Mapping[int, int] | None = None,
 ) -> Call:
     """The call that the arguments describe, for modules that record none."""
     inputs = arguments.array_list(inputs, "inputs")
@@ -75,18 +75,8 @@ def _whole_type(argument: BlockArgument, kernel: Kernel) -> TensorType[Attribute
     return arrays.tensor_of(memref.get_shape(), memref.element_type)
 
 
-def checked_inputs(
-    call: Call, plan: CallPlan, inputs: Sequence[Sequence[Any]], devices: int
-) -> list[list[Array]]:
-    """The operands of a call, of which `plan` is made, on every device."""
-    if len(inputs) != devices:
-        raise UsageError(
-            "device-count", f"expected inputs for {devices} devices, got {len(inputs)}"
-        )
-    return [_checked(call, plan, device) for device in inputs]
-
-
-def _checked(call: Call, plan: CallPlan, inputs: Any) -> list[Array]:
+def checked_inputs(call: Call, plan: CallPlan, inputs: Any) -> list[Array]:
+    """The operands of a call, of which `plan` is made, on one device."""
     listed = arguments.array_list(inputs, "inputs")
     if len(listed) != len(call.operands):
         notes = [Note("operands: " + ", ".join(arrays.type_text(t) for t in call.operands))]

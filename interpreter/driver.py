@@ -58,6 +58,10 @@ class Budget:
         self.limit = steps
         self.left = steps
 
+    def begin(self, steps: int) -> None:
+        """A run begins that may execute so many."""
+        self.limit = self.left = steps
+
     def spend(self, steps: int, op: Operation) -> None:
         """Takes `steps` away on entry to a block; `op` is where a run out of steps is reported."""
         self.left -= steps

@@ -7,7 +7,7 @@ arguments live (`pallasite.interpreter.windows`).
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,23 +23,25 @@ from pallasite.dialects.kernel_call import Call, call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import Kernels, first_function, subcore_kernels
 from pallasite.interpreter import compiled, values
-from pallasite.interpreter.binding import bind
+from pallasite.interpreter.binding import Bound, bind
 from pallasite.interpreter.call_plan import CallPlan, dynamic_bounds
 from pallasite.interpreter.calls import call_for, check_size, checked_inputs
-from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, located
+from pallasite.interpreter.driver import Budget, Program, located
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.in_order import Use, uses_of
 from pallasite.interpreter.limits import check_functions
-from pallasite.interpreter.machine.clock import Clock, Profile
+from pallasite.interpreter.machine.clock import Clock
 from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.machine.machine import Machine
-from pallasite.interpreter.machine.memory import default_memory
+from pallasite.interpreter.machine.memory import HostMemory, default_memory
 from pallasite.interpreter.machine.renewal import Allocations
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.subcore_tally import SubcoreTally
 from pallasite.interpreter.odd_results import undefined, unwritten
+from pallasite.interpreter.options import DEFAULT, Options
 from pallasite.interpreter.process import keep_freed, products_on_one_thread
-from pallasite.interpreter.replay.repeats import Limits, Repeats, Replay
+from pallasite.interpreter.replay.recorder import Recorder
+from pallasite.interpreter.replay.repeats import Repeats, Replay
 from pallasite.interpreter.replay.script import Script
 from pallasite.interpreter.subcores import mesh_of
 from pallasite.interpreter.values import Array
@@ -87,6 +89,13 @@ class Described:
         """That of the call that the module records."""
         return None if self.call is None else CallPlan.of(self.kernel, self.call, self.uses)
 
+    def planned(self, inputs: Sequence[Sequence[Any]]) -> tuple[Call, CallPlan]:
+        """The call that the module records, or else the one that the first `inputs` tell of."""
+        if self.call is not None and self.plan is not None:
+            return self.call, self.plan
+        call = call_for(self.kernel, inputs[0] if inputs else ())
+        return call, CallPlan.of(self.kernel, call, self.uses)
+
     @staticmethod
     def of(module: ModuleOp) -> Described:
         """Of the kernel of `module`, which may be in any form."""
@@ -106,91 +115,45 @@ class Prepared:
     repeats: Repeats = field(default_factory=Repeats)
     """What is known of its runs that nobody observes."""
 
+    def repeats_of(self, plan: CallPlan) -> Repeats | None:
+        """What is known of runs of `plan`, if it is that of every call of the kernel."""
+        described = self.described
+        return self.repeats if plan is described.plan and not described.subcores else None
+
 
 def execute(
     module: ModuleOp,
     inputs: Sequence[Sequence[Any]],
+    options: Options = DEFAULT,
     *,
-    results: Sequence[tuple[Sequence[int], Any]] | None = None,
-    aliases: Mapping[int, int] | None = None,
     target: Target,
-    seed: int = 0,
-    checks: Iterable[str] = (),
-    devices: int = 1,
     driver: Driver = "compiled",
-    max_steps: int | None = None,
-    max_memory: int | None = None,
-    poison: int = 0,
     prepared: Prepared | None = None,
-    profile: bool = False,
-    unordered: bool = False,
-    grid_walk: GridWalk | None = None,
     spare: Spare | None = None,
 ) -> Outcome:
     """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
 
-    `results` and `aliases` stand in for the call that a bare module does not record. With seed 0
-    transfers land as late as their waits allow; any other seed makes their order random, by seed.
-    Those from one core to another keep the order in which they were started, unless `unordered`.
-    `poison` (0 or 1) picks the pattern that memory and registers hold before they are written.
-    `prepared` is what `prepare` made of the same arguments, and is not running. `profile` keeps the
-    modelled time of a kernel in form `tiles` or `vreg`. `grid_walk` is for kernels that still have
-    their grid, in form `pallas` or `mosaic`. `spare` is memory that earlier runs have left.
+    `prepared` is what `prepare` made of the same arguments, and is not running. `spare` is memory
+    that earlier runs have left.
     """
     described = Described.of(module) if prepared is None else prepared.described
-    kernel, subcores = described.kernel, described.subcores
-    call, plan = _planned(described, inputs, results, aliases)
-    checked = checked_inputs(call, plan, inputs, devices)
-    check_size(plan.array_bytes * devices, max_memory, kernel.func)
-    limits = Limits(max_memory, poison, DEFAULT_STEPS if max_steps is None else max_steps)
+    call, plan = described.planned(inputs)
+    arrays = [checked_inputs(call, plan, device) for device in inputs]
+    check_size(plan.array_bytes * len(arrays), options.limits.memory, described.kernel.func)
     repeats = None
-    if prepared is not None and plan is described.plan:
-        if not (seed or checks or profile or subcores or grid_walk or devices > 1):
-            repeats = prepared.repeats
-            replayed = repeats.run(checked[0], limits, spare)
-            if replayed is not None:
-                return _replayed(*replayed)
-    split = None if subcores else _split(described.module, kernel, call, target)
-    machine = Machine(
-        target,
-        devices=devices,
-        cores=1 if split is None else split.cores,
-        seed=seed,
-        policy="random" if seed else "on_wait",
-        checks=tuple(checks),
-        poison=poison,
-        max_memory=max_memory,
-        unordered=unordered,
-        spare=spare,
-        mesh=mesh_of(subcores, call, target),
-        earlier=[] if prepared is None else prepared.left,
-    )
-    machine.grid_walk = _checked_walk(grid_walk, described.module)
-    machine.reads_outside = call.unchecked and "bounds" not in machine.checks
+    if prepared is not None and options.is_plain and len(arrays) == 1:
+        repeats = prepared.repeats_of(plan)
+    if repeats is not None:
+        replayed = repeats.run(arrays[0], options.limits, options.poison, spare)
+        if replayed is not None:
+            return _replayed(*replayed)
+    split = _split(described, call, target)
+    machine = _machine(described, call, split, len(arrays), options, target, prepared, spare)
     if prepared is None:
-        prepared = _prepare(described, target, driver, max_memory, poison, profile)
-    program = prepared.program
-    clock = (SubcoreTally if subcores else Clock).start(machine) if profile else None
-    # Whatever this run does, nobody gets it twice.
-    prepared.left.clear()
-    program.budget.limit = program.budget.left = limits.steps
-    recorder = None
-    if repeats is not None and len(machine.cores) == 1:
-        recorder = machine.cores[0].recorder = repeats.recorder(program, kernel, plan)
-    began = time.perf_counter()
-    # Checks keep what has happened, which grows as modules do; steps leave no cycles.
-    with _telling(machine, kernel), paused() if machine.observers else nullcontext():
-        outputs = _run(machine, program, described, split, plan, checked)
-    outcome = _outcome(machine, outputs, time.perf_counter() - began, clock)
-    if repeats is not None and recorder is not None and recorder.plain:
-        script = Script.of(recorder, len(checked[0]), plan.results)
-        limits = replace(limits, steps=limits.steps - program.budget.left)
-        repeats.keep(Replay(script, limits, outcome.memory, outcome.transfers), recorder.effects)
-    if not subcores and not machine.observers:
-        left = [core.allocations.retire() for core in machine.cores]
-        if prepared.repeats.replay is None:
-            prepared.left.extend(left)
-    machine.drop()
+        prepared = _prepare(described, target, driver, options)
+    run = _Run(machine, prepared, split, plan, arrays, options, repeats)
+    outcome = run.outcome()
+    run.leave()
     return outcome
 
 
@@ -199,18 +162,31 @@ def _replayed(replay: Replay, outputs: list[Array], seconds: float) -> Outcome:
     return Outcome([outputs], dict(replay.memory), seconds, dict(replay.transfers))
 
 
-def _planned(
+def _machine(
     described: Described,
-    inputs: Sequence[Sequence[Any]],
-    results: Sequence[tuple[Sequence[int], Any]] | None,
-    aliases: Mapping[int, int] | None,
-) -> tuple[Call, CallPlan]:
-    """The call that the module records, unless there is none or `results` say another, planned."""
-    call, plan = described.call, described.plan
-    if call is None or plan is None or results is not None:
-        call = call_for(described.kernel, inputs[0] if inputs else (), results, aliases)
-        plan = CallPlan.of(described.kernel, call, described.uses)
-    return call, plan
+    call: Call,
+    split: CoreSplit | None,
+    devices: int,
+    options: Options,
+    target: Target,
+    prepared: Prepared | None,
+    spare: Spare | None,
+) -> Machine:
+    """What a run of the kernel takes place on."""
+    machine = Machine(
+        target,
+        devices,
+        cores=1 if split is None else split.cores,
+        mesh=mesh_of(described.subcores, call, target),
+        order=options.order,
+        checks=options.checks,
+        poison=options.poison,
+        host=HostMemory(options.limits.memory, spare),
+        earlier=[] if prepared is None else prepared.left,
+    )
+    machine.grid_walk = _checked_walk(options.grid_walk, described.module)
+    machine.reads_outside = call.unchecked and "bounds" not in machine.checks
+    return machine
 
 
 @contextmanager
@@ -233,107 +209,150 @@ def _checked_walk(grid_walk: GridWalk | None, module: ModuleOp) -> GridWalk | No
     return grid_walk
 
 
-def _outcome(
-    machine: Machine, outputs: list[list[Array]], seconds: float, clock: Profile | None
-) -> Outcome:
-    """What `machine` tells of the programs that it ran."""
-    peaks = {
-        f"{kind}_peak_bytes": max(getattr(core, kind).peak_bytes for core in machine.cores)
-        for kind in ("vmem", "smem")
-    }
-    return Outcome(
-        outputs,
-        peaks,
-        seconds,
-        {"count": machine.engine.started, "bytes": (machine.engine.bits + 7) // 8},
-        clock.summary() if clock is not None else None,
-        list(machine.findings),
-        _log(machine),
-    )
-
-
 def _log(machine: Machine) -> list[str]:
     """What the cores printed, one after the other."""
     return [line for core in machine.cores for line in core.log]
 
 
-def _run(
-    machine: Machine,
-    program: Program,
-    described: Described,
-    split: CoreSplit | None,
-    plan: CallPlan,
-    inputs: Sequence[Sequence[Any]],
-) -> list[list[Array]]:
-    """Runs the program on every device of `machine` to its end; gives the results per device."""
-    keep_freed()
-    kernel = described.kernel
-    with values.quiet(), products_on_one_thread():
-        bound = [
-            bind(device, program, kernel, split, plan, arrays, described.subcores)
-            for device, arrays in zip(machine.devices, inputs, strict=True)
-        ]
-        recorder = machine.cores[0].recorder
-        if recorder is not None:
-            recorder.begin(bound[0].inputs, inputs[0], bound[0].results)
-        with nullcontext() if recorder is None else recorder.listening():
-            machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
-        outputs = [b.outputs(plan) for b in bound]
-        if recorder is not None:
-            recorder.end(bound[0].results, outputs[0])
-    machine.close()
-    if "init" in machine.checks and not machine.findings:
-        begins = source_location(kernel.func)
-        for device, given, results in zip(bound, inputs, outputs, strict=True):
+@dataclass(frozen=True)
+class _Run:
+    """A kernel with a machine, and with all that it works on."""
+
+    machine: Machine
+    prepared: Prepared
+    split: CoreSplit | None
+    plan: CallPlan
+    arrays: Sequence[Sequence[Array]]
+    options: Options
+    repeats: Repeats | None
+    """What is known of earlier runs, if this one may be replayed later."""
+
+    def outcome(self) -> Outcome:
+        """Runs the kernel to its end."""
+        machine, described = self.machine, self.prepared.described
+        clock = (SubcoreTally if described.subcores else Clock) if self.options.profile else None
+        profile = None if clock is None else clock.start(machine)
+        # Whatever this run does, nobody gets it twice.
+        self.prepared.left.clear()
+        self.prepared.program.budget.begin(self.options.limits.steps)
+        recorder = self._recorder()
+        began = time.perf_counter()
+        # Checks keep what has happened, which grows as modules do; steps leave no cycles.
+        observed = paused() if machine.observers else nullcontext()
+        with _telling(machine, described.kernel), observed:
+            outputs = self._outputs(recorder)
+        seconds = time.perf_counter() - began
+        outcome = Outcome(
+            outputs,
+            {f"{kind}_peak_bytes": machine.peak_bytes(kind) for kind in ("vmem", "smem")},
+            seconds,
+            {"count": machine.engine.started, "bytes": (machine.engine.bits + 7) // 8},
+            None if profile is None else profile.summary(),
+            list(machine.findings),
+            _log(machine),
+        )
+        if recorder is not None and recorder.plain:
+            self._keep_script(recorder, outcome)
+        return outcome
+
+    def _recorder(self) -> Recorder | None:
+        """Who is told of the run, if that is worth it."""
+        if self.repeats is None or len(self.machine.cores) > 1:
+            return None
+        prepared = self.prepared
+        recorder = self.repeats.recorder(prepared.program, prepared.described.kernel, self.plan)
+        self.machine.cores[0].recorder = recorder
+        return recorder
+
+    def _outputs(self, recorder: Recorder | None) -> list[list[Array]]:
+        """Runs the program on every device; gives the results per device."""
+        machine, plan, described = self.machine, self.plan, self.prepared.described
+        keep_freed()
+        with values.quiet(), products_on_one_thread():
+            bound = [
+                bind(
+                    device, self.prepared.program, described.kernel, self.split, plan, arrays,
+                    described.subcores,
+                )
+                for device, arrays in zip(machine.devices, self.arrays, strict=True)
+            ]  # fmt: skip
+            if recorder is not None:
+                recorder.begin(bound[0].inputs, self.arrays[0], bound[0].results)
+            with nullcontext() if recorder is None else recorder.listening():
+                machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
+            outputs = [b.outputs(plan) for b in bound]
+            if recorder is not None:
+                recorder.end(bound[0].results, outputs[0])
+        machine.close()
+        if "init" in machine.checks and not machine.findings:
+            self._warn_of_results(bound, outputs)
+        return outputs
+
+    def _warn_of_results(self, bound: Sequence[Bound], outputs: Sequence[Sequence[Array]]) -> None:
+        """Warns of results that were not written, or hold what nobody has defined."""
+        begins = source_location(self.prepared.described.kernel.func)
+        for device, given, results in zip(bound, self.arrays, outputs, strict=True):
             core, operands = device.core, device.results
             left_out = [*unwritten(core, operands, begins)]
             for odd in left_out or undefined(core, operands, given, results, begins):
                 warn(odd)
-    return outputs
+
+    def _keep_script(self, recorder: Recorder, outcome: Outcome) -> None:
+        """Has later runs replay what `recorder` was told of this one."""
+        assert self.repeats is not None
+        limits = self.options.limits
+        script = Script.of(recorder, len(self.arrays[0]), self.plan.results)
+        steps = limits.steps - self.prepared.program.budget.left
+        limits = replace(limits, steps=steps)
+        replay = Replay(script, limits, self.options.poison, outcome.memory, outcome.transfers)
+        self.repeats.keep(replay, recorder.effects)
+
+    def leave(self) -> None:
+        """Ends the machine; what a later run can use of it stays with the prepared kernel."""
+        machine, prepared = self.machine, self.prepared
+        if not prepared.described.subcores and not machine.observers:
+            left = [core.allocations.retire() for core in machine.cores]
+            if prepared.repeats.replay is None:
+                prepared.left.extend(left)
+        machine.drop()
 
 
-def _split(module: ModuleOp, kernel: Kernel, call: Call, target: Target) -> CoreSplit | None:
-    """How the cores of a device share the grid of `kernel`."""
-    if target.cores == 1 and "core_parallel" not in kernel.semantics:
+def _split(described: Described, call: Call, target: Target) -> CoreSplit | None:
+    """How the cores of a device share the grid of the kernel."""
+    kernel = described.kernel
+    if described.subcores or (target.cores == 1 and "core_parallel" not in kernel.semantics):
         return None
     inputs = len(call.operands) - dynamic_bounds(kernel) - len(kernel.prefetch)
     outputs = range(max(inputs, 0), len(kernel.operands))
-    return core_split(kernel, functions_of(module), outputs, target.cores)
+    return core_split(kernel, functions_of(described.module), outputs, target.cores)
 
 
 def prepare(
     module: ModuleOp,
+    options: Options = DEFAULT,
     *,
     target: Target,
     driver: Driver = "compiled",
-    max_memory: int | None = None,
-    poison: int = 0,
-    profile: bool = False,
 ) -> Prepared:
-    """The kernel of `module` made executable."""
-    return _prepare(Described.of(module), target, driver, max_memory, poison, profile)
+    """The kernel of `module` made executable, for runs with those limits, poison and profile."""
+    return _prepare(Described.of(module), target, driver, options)
 
 
-def _prepare(
-    described: Described,
-    target: Target,
-    driver: Driver,
-    max_memory: int | None,
-    poison: int,
-    profile: bool,
-) -> Prepared:
+def _prepare(described: Described, target: Target, driver: Driver, options: Options) -> Prepared:
     module = described.module
     form = form_of(module)
     registers = form in ("tiles", "vreg") or (described.subcores and form != "pallas")
-    if profile and (driver != "compiled" or not registers):
+    if options.profile and (driver != "compiled" or not registers):
         raise UsageError(
             "profile-form",
             "time is kept by the compiled driver and in forms tiles and vreg, whose operations "
             "say how many registers they work on",
         )
-    limit = default_memory() if max_memory is None else max_memory
+    memory = options.limits.memory
+    limit = default_memory() if memory is None else memory
+    facts = Facts(target, options.poison, options.profile)
     with paused():
-        program = _program(driver, module, Facts(target, poison, profile), Budget())
+        program = _program(driver, module, facts, Budget())
         for kernel in described.subcores.values() or [described.kernel]:
             check_functions(program.functions, kernel.func.sym_name.data, limit)
     return Prepared(described, program)

@@ -223,17 +223,16 @@ class Session:
         self, module: ModuleOp, inputs: list[list[Any]], conditions: Conditions | None = None
     ) -> Outcome:
         from pallasite.interpreter import run
+        from pallasite.interpreter.options import Options
 
         o = self.options
-        return run.execute(
-            module, inputs, target=get_target(o.target),
+        options = Options.of(
             # A seed of the user's picks other random orders, not the order as late as possible.
             seed=conditions.seed and (o.seed or conditions.seed) if conditions else o.seed,
-            checks=o.check, devices=o.devices, driver=o.driver,
-            max_steps=o.max_steps, max_memory=o.max_memory,
-            poison=conditions.poison if conditions else 0, profile=o.profile,
-            unordered=o.unordered,
+            checks=o.check, max_steps=o.max_steps, max_memory=o.max_memory, profile=o.profile,
+            unordered=o.unordered, poison=conditions.poison if conditions else 0,
         )  # fmt: skip
+        return run.execute(module, inputs, options, target=get_target(o.target), driver=o.driver)
 
     def _verify_each(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:
         from pallasite.tools.verify_each import verify_each

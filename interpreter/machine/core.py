@@ -81,7 +81,7 @@ class Core:
     @cached_property
     def prng(self) -> Prng:
         """Its random number generator."""
-        return Prng(self.machine.seed, self.device.index, self.index)
+        return Prng(self.machine.order.seed, self.device.index, self.index)
 
     def _sizes(self) -> dict[str, int]:
         """Bytes of its memories by kind."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pallasite.diagnostics import ExecutionError, SourceLocation
 from pallasite.interpreter.machine.copies import copy_elements, snapshot
@@ -29,6 +29,7 @@ from pallasite.interpreter.machine.dma_rules import (
     check_written_once,
 )
 from pallasite.interpreter.machine.memory import Buffer
+from pallasite.interpreter.machine.order import Order
 from pallasite.interpreter.machine.rivals import meet
 from pallasite.interpreter.machine.rounding import fill_edge, spoil_behind
 from pallasite.interpreter.machine.semaphores import Semaphore
@@ -41,7 +42,6 @@ STIRRED = 32
 """How many transfers in flight one event may move on: enough for any order to occur."""
 MOST_IN_FLIGHT = 4096
 """Transfers in flight for each core of the machine; hardware queues are far shorter."""
-Policy = Literal["eager", "on_wait", "random"]
 
 
 @dataclass(eq=False, slots=True)
@@ -130,18 +130,10 @@ def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:
 class Engine:
     """All DMA engines of a machine."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        order: random.Random | None = None,
-        cores: int = 1,
-        unordered: bool = False,
-    ) -> None:
-        """`order` decides if the policy is `random`."""
-        self.unordered = unordered
+    def __init__(self, order: Order, cores: int = 1) -> None:
         self.limit = cores * MOST_IN_FLIGHT
-        self.policy: Policy = policy
         self.order = order
+        self.random = order.source()
         self.flying: dict[Transfer, None] = {}
         """Transfers in flight, oldest first."""
         self.passes = False
@@ -177,7 +169,7 @@ class Engine:
         if transfer.target.buffer.aliased or transfer.source.buffer.aliased:
             check_aliases(transfer, self.flying)
         self.flying[transfer] = None
-        if transfer.remote and not self.unordered:
+        if transfer.remote and not self.order.unordered:
             self.routes.setdefault((transfer.sender, transfer.receiver), []).append(transfer)
         self.started += 1
         self.bits += transfer.bits
@@ -186,13 +178,13 @@ class Engine:
             transfer.source_semaphore.pending.append(transfer)
         observer = transfer.sender.observer
         if observer is not None:
-            meet(transfer, self.unordered)
+            meet(transfer, self.order.unordered)
             for part in transfer.parts:
                 observer.dma_start(part)
-        if self.policy == "eager":
+        if self.order.policy == "eager":
             self.finish(transfer)
-        elif self.order is not None:
-            self.stir(self.order)
+        elif self.random is not None:
+            self.stir(self.random)
         elif transfer.target_semaphore.waiters or transfer.source_semaphore is not None:
             self._serve_waiters(transfer)
 
@@ -215,8 +207,8 @@ class Engine:
 
     def hurry(self, semaphore: Semaphore, amount: int) -> None:
         """A core is about to wait until `semaphore` holds `amount`: lets what it needs land."""
-        if self.order is not None:
-            self.stir(self.order)
+        if self.random is not None:
+            self.stir(self.random)
             return
         while semaphore.value < amount:
             # The newest first; what cannot land yet stays in flight.
@@ -253,8 +245,8 @@ class Engine:
         """
         if not self.flying:
             return False
-        if self.order is not None:
-            self.finish(self.order.choice(list(self.flying)))
+        if self.random is not None:
+            self.finish(self.random.choice(list(self.flying)))
         else:
             self.finish(next(reversed(self.flying)))
         return True
@@ -291,7 +283,7 @@ class Engine:
             return
         target = transfer.target
         if transfer.remote:
-            if not self.unordered:
+            if not self.order.unordered:
                 route = self.routes[transfer.sender, transfer.receiver]
                 while route[0] is not transfer:
                     self.finish(route[0])
@@ -327,7 +319,7 @@ class Engine:
         """Forgets a transfer whose source or target no longer exists."""
         self.dropped.append(transfer)
         del self.flying[transfer]
-        if transfer.remote and not self.unordered:
+        if transfer.remote and not self.order.unordered:
             self.routes[transfer.sender, transfer.receiver].remove(transfer)
         transfer.target_semaphore.pending.remove(transfer)
         if transfer.source_semaphore is not None and not transfer.read:

@@ -6,19 +6,18 @@ programs: run as many as you like, memory and semaphores keep their contents in 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pallasite.diagnostics import Diagnostic, SourceLocation
 from pallasite.interpreter.machine import scheduler
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.dma import Engine, Policy
+from pallasite.interpreter.machine.dma import Engine
 from pallasite.interpreter.machine.faults import no_such_device
 from pallasite.interpreter.machine.memory import HostMemory, Memory
 from pallasite.interpreter.machine.observers import Observer, Observers
+from pallasite.interpreter.machine.order import IN_ORDER, Order
 from pallasite.interpreter.machine.renewal import Allocations
-from pallasite.interpreter.machine.spare import Spare
 from pallasite.targets import Target
 
 if TYPE_CHECKING:
@@ -46,27 +45,21 @@ class Machine:
         target: Target,
         devices: int = 1,
         cores: int = 1,
-        seed: int = 0,
-        policy: Policy = "on_wait",
+        *,
+        mesh: SubcoreMesh | None = None,
+        order: Order = IN_ORDER,
         checks: Iterable[str] = (),
         poison: int = 0,
-        sizes: dict[str, int] | None = None,
-        max_memory: int | None = None,
-        unordered: bool = False,
-        spare: Spare | None = None,
-        mesh: SubcoreMesh | None = None,
+        host: HostMemory | None = None,
         earlier: Iterable[Allocations] = (),
     ) -> None:
-        """`sizes` overrides the bytes of memories by kind (`vmem`, `smem`, `hbm`, ...).
-
-        `mesh` puts subcores of SparseCores in the place of TensorCores;
-        `max_memory` limits the bytes of this computer that simulated memories may take;
-        `unordered` lets transfers between the same two cores overtake each other; `spare` has
-        memory of this computer for it to use, and gets it back by `close`; `earlier` is what
-        the cores of a machine allocated that ran the same programs, and is no more.
+        """`cores` is how many TensorCores a device has; `mesh` puts subcores of SparseCores in
+        their place. `host` is memory of this computer for it to use, and gets it back by `close`;
+        `earlier` is what the cores of a machine allocated that ran the same programs, and is no
+        more.
         """
         self.earlier = iter(earlier)
-        self.host = HostMemory(max_memory, spare)
+        self.host = HostMemory() if host is None else host
         self.grid_walk: GridWalk | None = None
         """Set by who runs a kernel: how the points of its grid are taken."""
         self.reads_outside = False
@@ -74,7 +67,7 @@ class Machine:
         self.overruns = False
         """Whether it made blocks that overrun their array: what lies there is no finding."""
         self.target = target
-        self.seed = seed
+        self.order = order
         self.poison = poison
         self.checks = frozenset(checks)
         self.findings: list[Diagnostic] = []
@@ -85,13 +78,9 @@ class Machine:
             "smem": target.smem_bytes,
             "hbm": target.hbm_bytes,
             "semaphore_mem": target.semaphores * 4,
-            **(sizes or {}),
         }
-        self.policy: Policy = policy
         count = devices * (cores if mesh is None else mesh.size)
-        # It takes long to seed, and only random orders ask for it.
-        self.random = random.Random(seed) if policy == "random" else None
-        self.engine = Engine(policy, self.random, count, unordered)
+        self.engine = Engine(order, count)
         self.device_count = devices
         self.devices: list[Device] = []
         for index in range(devices):
@@ -118,6 +107,10 @@ class Machine:
         """A memory with this machine's poison and tracking."""
         return Memory(kind, capacity, owner, self.poison, "init" in self.checks, host=self.host)
 
+    def peak_bytes(self, kind: str) -> int:
+        """The most that any core held at once of its memory `kind`."""
+        return max(getattr(core, kind).peak_bytes for core in self.cores)
+
     def device(self, index: int, at: SourceLocation | None = None) -> Device:
         """The device with logical id `index`."""
         if not 0 <= index < len(self.devices):
@@ -126,7 +119,7 @@ class Machine:
 
     def run(self, programs: Sequence[tuple[Core, scheduler.Program]]) -> list[Any]:
         """Runs the programs of several cores to their ends; returns what they returned."""
-        results = scheduler.run(programs, self.engine.land_one, self.random)
+        results = scheduler.run(programs, self.engine.land_one, self.engine.random)
         for observer in self.observers:
             observer.finish()
         while self.engine.flying:

@@ -65,7 +65,7 @@ class RaceCheck(Observer):
 
     def _start(self, doubtful: dict[Semaphore, Doubts]) -> None:
         count = len(self._cores)
-        self._ordered = not self.machine.engine.unordered
+        self._ordered = not self.machine.engine.order.unordered
         self._clocks = np.eye(count, dtype=np.int64)
         self._histories: dict[object, History] = {}
         self._credits: dict[Semaphore, Credits] = {}

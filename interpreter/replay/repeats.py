@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pallasite.dialects import memref, tpu
@@ -12,6 +12,7 @@ from pallasite.dialects.types import memory_space
 from pallasite.interpreter.call_plan import CallPlan
 from pallasite.interpreter.compiled import Program
 from pallasite.interpreter.machine.spare import Spare
+from pallasite.interpreter.options import Limits
 from pallasite.interpreter.replay.recorder import Recorder
 from pallasite.interpreter.replay.script import Script
 from pallasite.interpreter.values import Array
@@ -45,21 +46,13 @@ REPEATABLE = frozenset(
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What decides, besides the kernel, how a run goes that nobody observes."""
-
-    max_memory: int | None
-    poison: int
-    steps: int
-
-
-@dataclass(frozen=True)
 class Replay:
     """A script, and what its runs tell."""
 
     script: Script
     limits: Limits
     """Of the run that was recorded, with the steps that it took."""
+    poison: int
     memory: dict[str, int]
     transfers: dict[str, int]
 
@@ -88,7 +81,7 @@ class Repeats:
             self.replay, self.hopeless = replay, False
 
     def run(
-        self, arrays: Sequence[Array], limits: Limits, spare: Spare | None
+        self, arrays: Sequence[Array], limits: Limits, poison: int, spare: Spare | None
     ) -> tuple[Replay, list[Array], float] | None:
         """The results of a run within `limits`, and its seconds, if a script can do it.
 
@@ -97,7 +90,7 @@ class Repeats:
         replay = self.replay
         if replay is None or limits.steps < replay.limits.steps:
             return None
-        if replay.limits != replace(limits, steps=replay.limits.steps):
+        if limits.memory != replay.limits.memory or poison != replay.poison:
             return None
         try:
             return replay, *replay.script.run(arrays, spare)

@@ -209,10 +209,19 @@ def simulate(
     max_steps = arguments.limit(max_steps, "max_steps")
     max_memory = arguments.limit(max_memory, "max_memory")
     inputs = arguments.array_list(inputs, "inputs" if devices == 1 else "inputs for each device")
+    from pallasite.interpreter.options import Options
     from pallasite.interpreter.run import execute, prepare
     from pallasite.lowering.pipelines import check_form
 
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
+    if len(per_device) != devices:
+        raise UsageError(
+            "device-count", f"expected inputs for {devices} devices, got {len(per_device)}"
+        )
+    options = Options.of(
+        checks=wanted, seed=seed, unordered=unordered, grid_walk=grid_walk, max_steps=max_steps,
+        max_memory=max_memory, profile=profile,
+    )  # fmt: skip
     check_form(arguments.module_of(module), form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
     kernel = _lowered(module, form, target, passes, allow_beyond_reference, wanted)
@@ -222,10 +231,8 @@ def simulate(
         if usual:
             prepared = kernel.take() or prepare(kernel.module, target=model)
         outcome = execute(
-            kernel.module, per_device, target=model, seed=seed, checks=wanted, devices=devices,
-            driver=driver, max_steps=max_steps, max_memory=max_memory, profile=profile,
-            unordered=unordered, grid_walk=grid_walk, prepared=prepared,
-        )  # fmt: skip
+            kernel.module, per_device, options, target=model, driver=driver, prepared=prepared
+        )
     if prepared is not None:
         kernel.prepared.append(prepared)
     return outcome

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
+from pallasite.api import with_call
 from pallasite.frontend import read
 from pallasite.interpreter import binding
 from pallasite.interpreter.in_order import Use, uses_of
 from pallasite.interpreter.machine import spare as spare_memory
 from pallasite.interpreter.machine.spare import Spare
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import Outcome, execute, find_kernel
 from pallasite.targets import get_target
 
@@ -67,9 +68,9 @@ SEEN = (
 )  # fmt: skip
 
 
-def run(text: str, x: Any, **options: Any) -> Outcome:
-    module: ModuleOp = read(text)
-    return execute(module, [[x]], results=[(x.shape, x.dtype)], target=V5E, **options)
+def run(text: str, x: Any, *, aliases: Any = None, spare: Any = None, **options: Any) -> Outcome:
+    module = with_call(read(text), [x], [(x.shape, x.dtype)], aliases)
+    return execute(module, [[x]], Options.of(**options), target=V5E, spare=spare)
 
 
 def laid_out_anew(_: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pallasite
+from pallasite.api import with_call
 from pallasite.diagnostics import Diagnostic, ExecutionError
 from pallasite.frontend import read
 from pallasite.interpreter.run import execute
@@ -54,16 +55,13 @@ def transform(number: int, arguments: str, body: str, *results: str) -> str:
     )
 
 
-def run(text: str, *inputs: Any, results: Any, driver: str = "compiled", **options: Any) -> Any:
-    outcome = execute(
-        read(text),
-        [inputs],
-        results=results,
-        target=V5E,
-        driver=driver,
-        **options,
-    )
-    return outcome.outputs[0]
+def run(
+    text: str, *inputs: Any, results: Any, aliases: Any = None, driver: str = "compiled"
+) -> Any:
+    module = read(text)
+    if results is not None:
+        module = with_call(module, inputs, results, aliases)
+    return execute(module, [inputs], target=V5E, driver=driver).outputs[0]
 
 
 BLOCK = f"memref<8x128xf32, {VMEM}>"

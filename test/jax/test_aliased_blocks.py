@@ -17,6 +17,7 @@ from jax.experimental import pallas as pl  # noqa: E402
 import pallasite  # noqa: E402
 import pallasite.jax  # noqa: E402
 from pallasite.diagnostics import KernelWarning  # noqa: E402
+from pallasite.interpreter.options import Options  # noqa: E402
 from pallasite.interpreter.run import execute  # noqa: E402
 from pallasite.jax import trace  # noqa: E402
 from pallasite.targets import get_target  # noqa: E402
@@ -126,7 +127,7 @@ def test_a_block_that_may_come_again_shows_its_array_from_the_start(
     )
     x = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
     module = pallasite.lower(trace(call, rows), form)
-    out, seen = execute(module, [[x]], target=get_target("v5e"), poison=poison).outputs[0]
+    out, seen = execute(module, [[x]], Options(poison=poison), target=get_target("v5e")).outputs[0]
     np.testing.assert_array_equal(out, x + 3)
     np.testing.assert_array_equal(seen[16:], np.concatenate([x + 1, x + 2]))
     if aliased:

@@ -15,6 +15,7 @@ from xdsl.ir import Operation  # noqa: E402
 
 import pallasite.jax  # noqa: E402
 from pallasite import Diagnostic, api, arguments  # noqa: E402
+from pallasite.interpreter.options import Options  # noqa: E402
 from pallasite.interpreter.run import execute  # noqa: E402
 from pallasite.targets import get_target  # noqa: E402
 
@@ -45,9 +46,8 @@ def found(case: Case, module: ModuleOp) -> set[str]:
     shares: Any = case.shares() if case.devices > 1 else [list(case.inputs)]
     try:
         outcome = execute(
-            module, shares, target=get_target(case.target), checks=arguments.CHECKS,
-            devices=case.devices,
-        )  # fmt: skip
+            module, shares, Options.of(checks=arguments.CHECKS), target=get_target(case.target)
+        )
     except Diagnostic as error:
         return {error.code}
     return {finding.code for finding in outcome.findings}

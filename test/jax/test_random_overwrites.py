@@ -16,6 +16,7 @@ pytest.importorskip("jax")
 
 import pallasite
 from pallasite.diagnostics import Unsupported
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute
 from pallasite.jax.simulation import kernels
 from pallasite.targets import get_target
@@ -43,7 +44,9 @@ def test_later_forms_as_mosaic(part: int) -> None:
             continue
         accepted += 1
         wanted, *others = (
-            execute(form, [kernel.inputs], target=get_target(target), poison=seed // PARTS % 2)
+            execute(
+                form, [kernel.inputs], Options(poison=seed // PARTS % 2), target=get_target(target)
+            )
             for form in forms
         )
         for other in others:

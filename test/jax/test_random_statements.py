@@ -18,6 +18,7 @@ jax = pytest.importorskip("jax")
 import pallasite  # noqa: E402
 from pallasite.diagnostics import Diagnostic, Unsupported  # noqa: E402
 from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
+from pallasite.interpreter.options import Options  # noqa: E402
 from pallasite.interpreter.run import execute  # noqa: E402
 from pallasite.jax.simulation import kernels  # noqa: E402
 from pallasite.targets import get_target  # noqa: E402
@@ -52,7 +53,7 @@ def test_later_forms_as_interpreted(seed: int) -> None:
         return
     program, module = made
     model = get_target(target)
-    run = execute(module, [program.inputs], target=model, poison=seed % 2).outputs[0]
+    run = execute(module, [program.inputs], Options(poison=seed % 2), target=model).outputs[0]
     expected = jax.jit(program.call(interpret=True))(*program.inputs)
     for actual, wanted in zip(run, expected, strict=True):
         np.testing.assert_array_equal(

@@ -23,6 +23,7 @@ import pallasite  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.frontend import read  # noqa: E402
 from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
+from pallasite.interpreter.options import Options  # noqa: E402
 from pallasite.interpreter.run import execute  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 from pallasite.targets import get_target  # noqa: E402
@@ -105,7 +106,7 @@ def test_numbers(family: type[Kernel], seed: int) -> None:
         return  # It has not all views, nor XLA on a CPU products of 4-bit numbers.
     for form in ("mosaic", "vreg"):
         lowered = pallasite.lower(module, form, target)
-        run = execute(lowered, [kernel.inputs], target=model, poison=seed % 2).outputs[0]
+        run = execute(lowered, [kernel.inputs], Options(poison=seed % 2), target=model).outputs[0]
         for actual, wanted in zip(run, expected, strict=True):
             np.testing.assert_allclose(
                 np.asarray(actual, np.float64), np.asarray(wanted, np.float64),

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import pallasite
 from pallasite.diagnostics import Diagnostic, ExecutionError
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute
 from pallasite.targets import get_target
 
@@ -31,7 +32,7 @@ def outputs(module: ModuleOp, case: Case, form: str, target: str, pattern: int) 
     """The answers in `form`, with undefined memory and registers filled with `pattern`."""
     lowered = pallasite.lower(module, form, target, allow_beyond_reference=True)
     inputs = [list(case.inputs)]
-    return execute(lowered, inputs, target=get_target(target), poison=pattern).outputs[0]
+    return execute(lowered, inputs, Options(poison=pattern), target=get_target(target)).outputs[0]
 
 
 def differs(actual: Array, expected: Array, allowed: float) -> str:

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute
 import pallasite
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects.kernel import SLOTS
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute
 from pallasite.targets import get_target
 
@@ -59,7 +60,7 @@ def test_it_is_undefined(
     behind = np.ones(padded, bool)
     behind[inside] = False
     for poison in (0, 1):
-        (got,) = execute(module, [[x]], target=get_target("v5e"), poison=poison).outputs[0]
+        (got,) = execute(module, [[x]], Options(poison=poison), target=get_target("v5e")).outputs[0]
         np.testing.assert_array_equal(got[inside], x)
         undefined = got[behind].astype(np.float32)
         assert np.isnan(undefined).all() if poison == 0 else len(np.unique(undefined)) == 1

@@ -10,6 +10,7 @@ import pytest
 
 import pallasite
 from pallasite.dialects import make_context
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute
 from pallasite.lowering.pipelines import STEPS
 from pallasite.passes.registry import get_all_passes
@@ -88,7 +89,7 @@ def test_masks_of_wide_data_become_narrow_numbers(
     x, y = np.random.default_rng(0).integers(-9, 9, (2, 32, 256)).astype(TYPES[element])
     expected = np.where(x > y, -1 if kind == "extsi" else 1, 0)[3:19, 5:205]
     for poison in (0, 1):
-        ran = execute(module, [[x, y]], target=get_target(target), poison=poison)
+        ran = execute(module, [[x, y]], Options(poison=poison), target=get_target(target))
         assert np.array_equal(ran.outputs[0][0], expected)
 
 

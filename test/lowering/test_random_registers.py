@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import pallasite
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute
 from pallasite.targets import get_target
 
@@ -34,7 +35,9 @@ def test_random_registers(part: int) -> None:
         lowered = pallasite.lower(module, "vreg", "v5e")
         # What is undefined holds two patterns.
         for form in (module, lowered) if seed % 3 == 0 else (lowered,):
-            results = execute(form, [program.inputs], target=V5E, poison=seed % 2).outputs[0]
+            results = execute(form, [program.inputs], Options(poison=seed % 2), target=V5E).outputs[
+                0
+            ]
             for actual, wanted in zip(results, program.expected, strict=True):
                 np.testing.assert_array_equal(actual, wanted, f"{seed}\n{program.text}")
         before, after = (Counter(op.name for op in m.walk()) for m in (module, lowered))

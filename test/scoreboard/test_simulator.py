@@ -10,6 +10,7 @@ import pytest
 from pallasite.api import lower
 from pallasite.diagnostics import Diagnostic
 from pallasite.interpreter.machine.grid_walk import GridWalk
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute
 from pallasite.jax import trace
 from pallasite.targets import TARGETS
@@ -44,10 +45,10 @@ def test_what_unwritten_memory_holds(pattern: int) -> None:
         body, S(8, 128, dtype=jnp.int32), scratch_shapes=[pltpu.VMEM((8, 128), jnp.int32)]
     )
     module = lower(trace(program), form="tiles")
-    ran = execute(module, [[]], target=TARGETS["v5e"], poison=pattern)
+    ran = execute(module, [[]], Options(poison=pattern), target=TARGETS["v5e"])
     held = np.unique(ran.outputs[0][0])
     assert len(held) == 1
-    other = execute(module, [[]], target=TARGETS["v5e"], poison=1 - pattern).outputs[0][0]
+    other = execute(module, [[]], Options(poison=1 - pattern), target=TARGETS["v5e"]).outputs[0][0]
     assert held[0] != other[0, 0]
 
 

@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 from pallasite import api
 from pallasite.diagnostics import ExecutionError, VerifyError
 from pallasite.interpreter import run
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import Outcome
 from pallasite.targets import get_target
 from pallasite.tools.verify_each import Conditions, verify_each
@@ -26,9 +27,8 @@ def verified(kernel: Kernel, after_pass: api.AfterPass | None = None) -> Outcome
     target = get_target(TARGET)
 
     def execute(module: ModuleOp, conditions: Conditions) -> Outcome:
-        return run.execute(
-            module, inputs, target=target, seed=conditions.seed, poison=conditions.poison
-        )
+        options = Options.of(seed=conditions.seed, poison=conditions.poison)
+        return run.execute(module, inputs, options, target=target)
 
     # A choice between masks, which a fault is about, is beyond the reference.
     module = api.parse(kernel.text)

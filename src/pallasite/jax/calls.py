@@ -96,23 +96,18 @@ class KernelCall:
     def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Runs the kernel on as many devices as there are lists of inputs."""
         settings, kernel = self.settings, self.kernel
-        target = get_target(settings.target)
+        target, options = get_target(settings.target), settings.options
         try:
             prepared = kernel.prepared.pop()
         except IndexError:
-            prepared = prepare(kernel.lowered, target=target, max_memory=settings.max_memory)
+            prepared = prepare(kernel.lowered, options, target=target)
         try:
             outcome = execute(
                 kernel.lowered,
                 inputs,
+                options,
                 target=target,
-                seed=settings.seed,
-                checks=settings.checks,
-                devices=len(inputs),
                 prepared=prepared,
-                max_steps=settings.max_steps,
-                max_memory=settings.max_memory,
-                unordered=settings.unordered,
                 spare=settings.spare,
             )
         except Diagnostic as error:

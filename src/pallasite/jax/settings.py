@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -11,6 +12,7 @@ from xdsl.passes import ModulePass
 from pallasite import arguments
 from pallasite.diagnostics import Note, UsageError
 from pallasite.interpreter.machine.spare import Spare
+from pallasite.interpreter.options import Options
 from pallasite.jax.known_kernels import Kernels, kernels
 from pallasite.targets import get_target
 
@@ -59,6 +61,14 @@ class Settings:
     """Kernels that were lowered: those of all simulations, without passes of the user's."""
     spare: Spare = field(default=_SPARE, compare=False, repr=False)
     """Memory that one call of a kernel leaves to the next, of any simulation."""
+
+    @cached_property
+    def options(self) -> Options:
+        """Those of every run of a kernel."""
+        return Options.of(
+            checks=self.checks, seed=self.seed, unordered=self.unordered,
+            max_steps=self.max_steps, max_memory=self.max_memory,
+        )  # fmt: skip
 
     @property
     def traces(self) -> bool:

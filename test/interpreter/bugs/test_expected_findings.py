@@ -9,6 +9,7 @@ import pytest
 from pallasite.arguments import CHECKS
 from pallasite.diagnostics import Diagnostic, KernelWarning, SourceLocation
 from pallasite.dialects.locations import source_location
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import execute
 from pallasite.targets import get_target
 
@@ -38,9 +39,8 @@ def told(sound: Sound, mistake: str, line: int) -> list[Diagnostic]:
         warnings.simplefilter("always", KernelWarning)
         try:
             outcome = execute(
-                changed, sound.inputs, target=get_target(sound.target), checks=CHECKS,
-                devices=len(sound.inputs),
-            )  # fmt: skip
+                changed, sound.inputs, Options.of(checks=CHECKS), target=get_target(sound.target)
+            )
         except Diagnostic as error:
             return [error]
     warned = (one.message for one in odd)

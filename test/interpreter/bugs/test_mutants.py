@@ -16,6 +16,7 @@ import pallasite
 from pallasite import api
 from pallasite.arguments import CHECKS
 from pallasite.diagnostics import Diagnostic, KernelWarning
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import Prepared, execute, prepare
 from pallasite.targets import get_target
 
@@ -99,7 +100,9 @@ class Changed:
 
     def prepared(self, poison: int) -> Prepared:
         if poison not in self._prepared:
-            self._prepared[poison] = prepare(self.module, target=self._target, poison=poison)
+            self._prepared[poison] = prepare(
+                self.module, Options(poison=poison), target=self._target
+            )
         return self._prepared[poison]
 
 
@@ -123,11 +126,13 @@ class Sound:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             try:
+                options = Options.of(
+                    checks=CHECKS if checked else (), seed=seed, poison=poison,
+                    max_steps=10**6, unordered=self.unordered,
+                )  # fmt: skip
                 outcome = execute(
-                    changed.module, self.inputs, target=get_target(self.target),
-                    devices=len(self.inputs), checks=CHECKS if checked else (), seed=seed,
-                    poison=poison, max_steps=10**6, prepared=changed.prepared(poison),
-                    unordered=self.unordered,
+                    changed.module, self.inputs, options, target=get_target(self.target),
+                    prepared=changed.prepared(poison),
                 )  # fmt: skip
             except Diagnostic as error:
                 return None, {error.code}

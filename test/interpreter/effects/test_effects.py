@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pallasite.diagnostics import ExecutionError
+from pallasite.interpreter.machine.order import Order
 from pallasite.interpreter.machine.views import Ref
 from pallasite.targets import get_target
 
@@ -224,7 +225,7 @@ def test_copies_of_dynamic_size(run, policy):
       }}) : () -> ()
       return
     }}"""
-    run(text, matrix(64, 128), np.zeros((64, 128)), [24], policy=policy, checks=("sync",))
+    run(text, matrix(64, 128), np.zeros((64, 128)), [24], order=Order(policy), checks=("sync",))
     result = run.refs[0][1].read()
     np.testing.assert_array_equal(result[:24], matrix(64, 128)[8:32])
     assert (result[24:] == 0).all() and run.machine.findings == []

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pallasite.diagnostics import ExecutionError
+from pallasite.interpreter.machine.order import Order
 
 VMEM = "#tpu.memory_space<vmem>"
 DMA = "memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>"
@@ -143,6 +144,6 @@ def test_the_old_wait_waits_for_the_target(run, policy):
       return
     }}"""
     a = np.arange(1024, dtype=np.float32).reshape(8, 128)
-    run(text, a, None, policy=policy, checks=("init", "race", "sync"))
+    run(text, a, None, order=Order(policy), checks=("init", "race", "sync"))
     np.testing.assert_array_equal(run.refs[0][1].read(), 2 * a)
     assert not run.machine.findings

@@ -19,6 +19,7 @@ from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.memory import Buffer
+from pallasite.interpreter.machine.order import Order
 from pallasite.layouts.tiling import infer_tiling, native_tiling
 from pallasite.targets import get_target
 
@@ -74,7 +75,7 @@ def test_what_a_first_copy_leaves_is_poison(rows, checks, monkeypatch):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_copy_lands_by_its_wait(policy):
     for seed in range(5):
-        machine = Machine(V5E, policy=policy, seed=seed, checks=("sync",))
+        machine = Machine(V5E, order=Order(policy, seed), checks=("sync",))
         core = machine.cores[0]
         source = core.allocate(array_type((16, 128), "any"))
         target = core.allocate(array_type((16, 128), "vmem"))
@@ -116,7 +117,7 @@ def test_transfers_on_one_semaphore_count_bytes():
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_ring_of_many_devices(policy):
     count = 1024
-    machine = Machine(V5E, devices=count, policy=policy, seed=3, checks=("sync",))
+    machine = Machine(V5E, devices=count, order=Order(policy, 3), checks=("sync",))
     programs, outputs = [], []
     for core in machine.cores:
         source = core.allocate(array_type((1, 128), "any", IntegerType(32)))
@@ -143,7 +144,7 @@ def test_a_ring_of_many_devices(policy):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_transfers_to_a_peer_arrive_in_order(seed):
-    machine = Machine(V5E, devices=2, seed=seed, policy="random" if seed else "on_wait")
+    machine = Machine(V5E, devices=2, order=Order.seeded(seed))
     sources, targets, semaphores = [], [], []
     for core in machine.cores:
         source = core.allocate(array_type((8, 128), "any"))
@@ -169,7 +170,7 @@ def test_transfers_to_a_peer_arrive_in_order(seed):
 
 def test_same_seed_same_interleaving():
     def trace(seed):
-        machine = Machine(V5E, devices=6, policy="random", seed=seed)
+        machine = Machine(V5E, devices=6, order=Order("random", seed))
         order = []
 
         def program(core):
@@ -260,7 +261,7 @@ def test_sync_check_looks_at_the_end_of_scopes():
 def test_a_copy_of_no_rows_has_landed_when_it_starts(policy):
     """What it adds to its semaphore is nothing, so that no wait could tell."""
     for seed in range(5):
-        machine = Machine(V5E, seed=seed, policy=policy, checks=("sync", "race", "init"))
+        machine = Machine(V5E, order=Order(policy, seed), checks=("sync", "race", "init"))
         core = machine.cores[0]
         source = core.allocate(array_type((8, 128), "any"))
         arrived = core.allocate(semaphore_type(), "%arrived")
@@ -293,7 +294,7 @@ def test_a_regular_semaphore_counts_transfers():
 
 
 def test_remote_refs_must_exist_on_the_peer():
-    machine = Machine(V5E, devices=2, policy="eager")
+    machine = Machine(V5E, devices=2, order=Order("eager"))
     here = machine.cores[0]
     source = here.allocate(array_type((8, 128), "vmem"))
     semaphore = here.allocate(semaphore_type())
@@ -321,7 +322,7 @@ def test_shapes_of_a_copy_must_agree():
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_copies_carry_their_uninitialised_elements(policy):
-    machine = Machine(V5E, policy=policy, checks=("init",))
+    machine = Machine(V5E, order=Order(policy), checks=("init",))
     core = machine.cores[0]
     source = core.allocate(array_type((8, 128), "any"), argument=True)
     target = core.allocate(array_type((8, 128), "vmem"), "%target")

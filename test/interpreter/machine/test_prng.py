@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pallasite.interpreter.machine.machine import Machine
+from pallasite.interpreter.machine.order import Order
 from pallasite.targets import get_target
 
 V5E = get_target("v5e")
@@ -12,7 +13,7 @@ V5E = get_target("v5e")
 
 def test_random_numbers_depend_on_the_seed_and_the_core_only():
     def draw(seed, seeds=()):
-        cores = Machine(V5E, devices=2, seed=seed).cores
+        cores = Machine(V5E, devices=2, order=Order(seed=seed)).cores
         for core in cores:
             if seeds:
                 core.prng.seed(seeds)

@@ -15,6 +15,7 @@ from pallasite.interpreter.machine import race
 from pallasite.interpreter.machine.accesses import Box, Rows
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.machine import Machine
+from pallasite.interpreter.machine.order import Order
 from pallasite.interpreter.machine.regions import span_text
 from pallasite.interpreter.machine.register_access import access, pattern
 from pallasite.targets import get_target
@@ -66,7 +67,7 @@ class Kernel:
 
 
 def races(program: Callable[[Kernel], Any], policy: str, devices: int = 1) -> list[str]:
-    machine = Machine(get_target("v5e"), devices=devices, policy=policy, seed=1, checks=("race",))
+    machine = Machine(get_target("v5e"), devices=devices, order=Order(policy, 1), checks=("race",))
     kernels = [Kernel(core) for core in machine.cores]
     machine.run([(k.core, program(k)) for k in kernels])
     assert all(finding.code == "data-race" for finding in machine.findings)

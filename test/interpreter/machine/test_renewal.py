@@ -17,6 +17,7 @@ from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.register_access import access, pattern
 from pallasite.interpreter.machine.renewal import MOST_ACCESSES, MOST_REFS
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import Prepared, execute, prepare
 from pallasite.targets import get_target
 
@@ -58,7 +59,7 @@ def prepared(driver: str = "compiled", poison: int = 0, form: str = "mosaic") ->
     module = Parser(make_context(), SCRATCH, "kernel.mlir").parse_module()
     if form != "mosaic":
         module = lower(with_call(module, inputs(0, 0), [((16, 128), np.float32)]), form, "v5e")
-    return prepare(module, target=TARGET, driver=driver, poison=poison)
+    return prepare(module, Options(poison=poison), target=TARGET, driver=driver)
 
 
 def inputs(row: int, value: float) -> list[np.ndarray]:
@@ -67,8 +68,8 @@ def inputs(row: int, value: float) -> list[np.ndarray]:
 
 def run(kernel: Prepared, row: int, value: float, devices: int = 1, **options: int) -> np.ndarray:
     outcome = execute(
-        kernel.described.module, [inputs(row, value)] * devices, target=TARGET, devices=devices,
-        prepared=kernel, **options,
+        kernel.described.module, [inputs(row, value)] * devices, Options.of(**options),
+        target=TARGET, prepared=kernel,
     )  # fmt: skip
     assert outcome.memory["vmem_peak_bytes"] == (8 + 16 + 8) * 512
     return outcome.outputs[-1][0]

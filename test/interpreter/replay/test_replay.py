@@ -15,6 +15,7 @@ from pallasite import api
 from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import tpu
 from pallasite.interpreter.machine.spare import Spare
+from pallasite.interpreter.options import Options
 from pallasite.interpreter.replay import recorder, repeats
 from pallasite.interpreter.replay.repeats import BEFORE
 from pallasite.interpreter.replay.script import Script
@@ -81,8 +82,9 @@ def array(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((16, 256)).astype(np.float32)
 
 
-def run(prepared: Prepared, x: Any, **options: Any) -> Outcome:
-    return execute(prepared.described.module, [[x]], target=V5E, prepared=prepared, **options)
+def run(prepared: Prepared, x: Any, *, spare: Spare | None = None, **options: Any) -> Outcome:
+    module, wanted = prepared.described.module, Options.of(**options)
+    return execute(module, [[x]], wanted, target=V5E, prepared=prepared, spare=spare)
 
 
 def recorded(prepared: Prepared, **options: Any) -> Prepared:
