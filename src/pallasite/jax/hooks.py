@@ -54,6 +54,12 @@ from pallasite.jax.kernel_tracing import trace_kernels, tracing_into
 from pallasite.jax.loop_counters import warn_of_counters
 from pallasite.jax.lost_shares import warn_of_lost_shares
 from pallasite.jax.meshes import check_results
+from pallasite.jax.partitioned import (
+    keep_failure,
+    partition_kernels,
+    program_of,
+    surfacing_refusals,
+)
 from pallasite.jax.pinned import pin_to_arrays
 from pallasite.jax.settings import Settings, Simulated
 from pallasite.jax.source_lines import keep_source_lines
@@ -107,6 +113,7 @@ def install() -> None:
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
         _replace_rule(mpmd.mpmd_map_p, _lower_mpmd_map)
         round_products(_rounds_products)
+        partition_kernels(current, scope)
         run_exported_programs(lambda: current() is not None, _replace_exported_calls)
         trace_kernels(current)
         keep_pipelines(current)
@@ -117,7 +124,8 @@ def install() -> None:
         answer_for_target(current)
         accept_old_spellings(lambda: current() is not None)
         compiler: Any = pxla.UnloadedMeshExecutable
-        compiler.from_hlo = staticmethod(kept_with(without_tpu_options(compiler.from_hlo)))
+        compile = surfacing_refusals(without_tpu_options(compiler.from_hlo))
+        compiler.from_hlo = staticmethod(kept_with(compile))
         executor: Any = pxla.ExecuteReplicated
         executor.__call__ = surfacing_diagnostics(executor.__call__)
         executable: Any = pxla.MeshExecutable
@@ -169,8 +177,9 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
             with scope(settings), tracing_into(traced), explaining_lowering(params):
                 results = for_tpu(ctx, *operands, interpret=False, **params)
             return _replace_calls(ctx, settings, results, traced, _only_jaxpr(params))
-        except Diagnostic as error:
-            if settings.collector is not None:
+        except Exception as error:
+            keep_failure(settings, error)
+            if settings.collector is not None or not isinstance(error, Diagnostic):
                 raise
             raise as_jax_raises(error) from None
 
@@ -297,13 +306,30 @@ def _emit_callback(ctx: Any, call: KernelCall, position: Any, op: Any) -> Sequen
     effectful = "has_side_effect" in op.attributes and bool(
         ir.BoolAttr(op.attributes["has_side_effect"]).value
     )
-    ctx.module_context.add_keepalive(call)
-    call.callback = len(ctx.module_context.host_callbacks)
-    values, _, _ = jax_callback.emit_python_callback(
+    operands = [position, *op.operands]
+    called: Any = functools.partial(call_back, call)
+    sharded = call.devices > 1
+    program = program_of(call.settings)
+    if program is None:
+        ctx.module_context.add_keepalive(call)
+        call.callback = len(ctx.module_context.host_callbacks)
+    else:
+        # A rule of custom_partitioning: its program is lowered, and has a callback for all of it.
+        sharded = False
+        program.keepalives.append(call)
+        call.callback = program.slot
+        number = mlir.ir_constant(np.int32(program.count))
+        avals_in, operands = [avals_in[0], *avals_in], [number, *operands]
+        called = functools.partial(_call_numbered, call)
+        slots: list[Any] = [None] * program.slot
+        ctx = ctx.replace(
+            avals_in=avals_in, module_context=ctx.module_context.replace(host_callbacks=slots)
+        )
+    values, _, kernel = jax_callback.emit_python_callback(
         ctx,
-        functools.partial(call_back, call),
+        called,
         None,
-        [position, *op.operands],
+        operands,
         avals_in,
         avals_out,
         has_side_effect=effectful or call.collective or not avals_out,
@@ -311,10 +337,17 @@ def _emit_callback(ctx: Any, call: KernelCall, position: Any, op: Any) -> Sequen
         sharding=jax_callback._callback_op_sharding(
             ctx.module_context.axis_context, None, avals_out
         )
-        if call.devices > 1
+        if sharded
         else None,
     )
+    if program is not None:
+        program.add(kernel)
     return list(values)
+
+
+def _call_numbered(call: KernelCall, number: Any, *operands: Any) -> tuple[Any, ...]:
+    """`call_back` for a kernel of a rule, whose `number` was for its program to find it."""
+    return call_back(call, *operands)
 
 
 def _kernel_name(op: Any) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -57,6 +58,8 @@ class Settings:
     products: str = PRODUCTS[0]
     """Whose precision XLA's products outside of kernels have: one of `PRODUCTS`."""
     collector: Collector | None = None
+    program: Callable[[], Any] | None = None
+    """Of kernels in a rule of `custom_partitioning`: gives what their program reserved for them."""
     kernels: Kernels = field(default_factory=kernels, compare=False, repr=False)
     """Kernels that were lowered: those of all simulations, without passes of the user's."""
     spare: Spare = field(default=_SPARE, compare=False, repr=False)
