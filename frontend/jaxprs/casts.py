@@ -39,7 +39,7 @@ def _convert(e: Equation) -> Result:
         cast = arith.ExtFOp if bits(old) < bits(new) else arith.TruncFOp
         return e.emit(cast(e.operand(0), wanted))
     if is_integer(old) and is_integer(new):
-        if bits(old) == bits(new):
+        if bits(old) == bits(new) or e.operand(0).type == wanted:
             return e.operand(0)
         if bits(old) > bits(new):
             return e.emit(arith.TruncIOp(e.operand(0), wanted))

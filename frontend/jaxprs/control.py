@@ -107,12 +107,16 @@ def _scan(e: Equation) -> Result:
     initial = arguments[consts:]
     if has_index:
         start, *initial = initial
+        if isinstance(start, Known):
+            # As JAX lowers it, the counter of a loop over Python's numbers is a word, however wide
+            # those are.
+            start = Known(start.value, "int32")
     loop = _Loop(e, closed, arguments[:consts], has_index)
     results = loop.run(start, Known(length, "int32"), initial, params["unroll"])
     if not has_index:
         return results
     if isinstance(start, Known):
-        return [Known(int(start.value) + length, start.dtype), *results]
+        return [Known(int(start.value) + length, e.outputs[0].dtype), *results]
     end = e.emit(arith.AddiOp(e.tracer.value(start), e.tracer.scalar(length, i32)))
     return [end, *results]
 

@@ -74,7 +74,11 @@ def element_type(dtype: Any) -> Attribute:
         return _ELEMENTS[name]
     if name in ("int64", "uint64", "float64"):
         half = f"{name[:-2]}32"
-        advice = f"use {half}, of an operand x.astype(jnp.{half}) before the call, {WITHOUT_X64}"
+        counter = "in a loop lax.fori_loop(jnp.int32(0), n, ...), " if name == "int64" else ""
+        advice = (
+            f"use {half}, of an operand x.astype(jnp.{half}) before the call, {counter}"
+            f"{WITHOUT_X64}"
+        )
     elif name.startswith("complex"):
         advice = "keep real and imaginary parts in arrays of their own"
     else:

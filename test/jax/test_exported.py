@@ -13,6 +13,10 @@ import jax.numpy as jnp  # noqa: E402
 from jax import export  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+from jax.experimental.serialize_executable import (  # noqa: E402
+    deserialize_and_load,
+    serialize,
+)
 from jax.sharding import Mesh, NamedSharding  # noqa: E402
 from jax.sharding import PartitionSpec as P  # noqa: E402
 
@@ -146,3 +150,22 @@ def test_devices_beside_a_symbolic_shape_are_refused() -> None:
     with simulate(), pytest.raises(Unsupported, match="symbolic shapes") as error:
         program.call(spread())
     assert error.value.code == "exported-devices"
+
+
+def test_a_simulated_program_is_not_serialized() -> None:
+    program = jax.jit(doubled)
+    with simulate():
+        compiled = program.lower(ramp(16)).compile()
+        with pytest.raises(Unsupported, match="cannot be serialized") as caught:
+            serialize(compiled)
+    assert isinstance(caught.value, jax.errors.JaxRuntimeError)
+    # What the note says instead.
+    exported = export.export(program, platforms=["tpu"])(ramp(16))
+    with simulate():
+        np.testing.assert_array_equal(exported.call(ramp(16)), 2 * ramp(16))
+
+
+def test_programs_without_kernels_are_serialized() -> None:
+    program = jax.jit(jnp.sin).lower(ramp(8)).compile()
+    again = deserialize_and_load(*serialize(program), execution_devices=jax.devices()[:1])
+    np.testing.assert_array_equal(again(ramp(8)), np.asarray(program(ramp(8))))

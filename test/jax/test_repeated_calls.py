@@ -96,3 +96,25 @@ def test_simulations_of_one_program_leave_nothing(form: str) -> None:
     objects(3)
     before = objects(3)
     assert objects(20) <= before + 3
+
+
+def test_what_is_traced_runs_where_nothing_may_be_traced() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...] * 2
+
+    @jax.jit
+    def program(x: Any) -> Any:
+        call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))
+        return jax.lax.fori_loop(0, 2, lambda _, x: call(x) + 1, x)
+
+    x = ramp(8, 128)
+    more = x + 1
+    with simulate():
+        program(x)
+        with jax.no_tracing():
+            again = program(more)
+            with pytest.raises(RuntimeError, match="no_tracing"):
+                program(np.zeros((16, 128), np.float32))
+    np.testing.assert_array_equal(again, 4 * more + 3)
+    with jax.no_tracing(), pytest.raises(RuntimeError, match="no_tracing"):
+        jax.jit(lambda x: x - 5)(x)

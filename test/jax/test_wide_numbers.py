@@ -167,3 +167,50 @@ def test_a_grid_of_a_wide_size() -> None:
             jax.jit(kernel)(2)
         assert "cast it before the call, jnp.int32(n)" in str(caught.value)
         np.testing.assert_array_equal(jax.jit(kernel)(jnp.int32(2)), np.ones((8, 128)))
+
+
+def sums(x: Any, o: Any) -> None:
+    o[...] = jnp.full(o.shape, lax.fori_loop(0, 8, lambda i, v: v + x[i] * i, x[8]))
+
+
+def stores(x: Any, o: Any) -> None:
+    def step(i: Any, _: Any) -> None:
+        o[pl.ds(i, 1), :] = x[pl.ds(i, 1), :] * 2.0
+
+    lax.fori_loop(0, 16, step, None, unroll=3)
+
+
+def total(x: Any, o: Any) -> None:
+    last = lax.fori_loop(0, 8, lambda i, v: v + i, jnp.int32(0))
+    o[...] = x[...] + last.astype(jnp.float32)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("body", [sums, stores, total])
+def test_a_loop_over_numbers_of_pythons_counts_in_words(body: Any, form: str) -> None:
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(X.shape, jnp.float32))
+    with simulate():
+        expected = call(X)
+    with simulate(form=form), jax.enable_x64(True):
+        if body is total and form != "pallas":
+            with pytest.raises(Exception, match="trunci"):
+                call(X)
+        else:
+            np.testing.assert_array_equal(call(X), expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_note_about_a_counter_works(form: str) -> None:
+    def call(number: Any) -> Any:
+        def counted(x: Any, o: Any) -> None:
+            o[...] = lax.fori_loop(number(0), 8, lambda i, v: v + x[i * 2], x[...])
+
+        return pl.pallas_call(counted, out_shape=jax.ShapeDtypeStruct(X.shape, jnp.float32))(X)
+
+    with simulate():
+        expected = call(int)
+    with simulate(form=form), jax.enable_x64(True):
+        with pytest.raises(Exception, match="kernels cannot hold elements of type int64") as caught:
+            call(int)
+        assert "lax.fori_loop(jnp.int32(0), n, ...)" in str(caught.value)
+        np.testing.assert_array_equal(call(jnp.int32), expected)

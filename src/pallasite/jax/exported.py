@@ -18,11 +18,14 @@ from typing import Any
 
 import jax
 from jax._src.export import _export
-from jax._src.interpreters import mlir
+from jax._src.interpreters import mlir, pxla
 from jax._src.lib.mlir import ir
 from jax._src.lib.mlir.dialects import func
+from jax.experimental import serialize_executable
 
 from pallasite.diagnostics import Note, Unsupported
+from pallasite.jax.calls import KernelCall
+from pallasite.jax.failures import as_jax_raises
 from pallasite.jax.ir_types import ir_type
 
 Rule = Callable[..., Sequence[Any]]
@@ -133,3 +136,31 @@ def check_not_exported(ctx: Any) -> None:
                 )
             ],
         )
+
+
+def check_not_serialized() -> None:
+    """Compiled programs with simulated kernels are refused where JAX would serialize them."""
+    pickler: Any = serialize_executable._JaxPjrtPickler
+    original = pickler.persistent_id
+
+    @functools.wraps(original)
+    def persistent_id(self: Any, obj: Any) -> Any:
+        if isinstance(obj, pxla.UnloadedMeshExecutable) and any(
+            isinstance(kept, KernelCall) for kept in obj.keepalive or ()
+        ):
+            raise as_jax_raises(
+                Unsupported(
+                    "serialized-program",
+                    "a simulated program cannot be serialized: its kernels run in this process",
+                    notes=[
+                        Note(
+                            'export it for TPUs, jax.export.export(f, platforms=["tpu"])(x), whose '
+                            ".serialize() needs the package flatbuffers, and call that inside a "
+                            "simulation"
+                        )
+                    ],
+                )
+            )
+        return original(self, obj)
+
+    pickler.persistent_id = persistent_id

@@ -40,7 +40,11 @@ from pallasite.jax.call_faults import FAULTS_OF_OTHER_DEVICES, FAULTS_OF_OTHER_T
 from pallasite.jax.calls import KernelCall, lowered_by_jax
 from pallasite.jax.costs import counting_kernels
 from pallasite.jax.devices import answer_for_target
-from pallasite.jax.exported import check_not_exported, run_exported_programs
+from pallasite.jax.exported import (
+    check_not_exported,
+    check_not_serialized,
+    run_exported_programs,
+)
 from pallasite.jax.failures import (
     as_jax_raises,
     call_back,
@@ -54,6 +58,7 @@ from pallasite.jax.kernel_tracing import trace_kernels, tracing_into
 from pallasite.jax.loop_counters import warn_of_counters
 from pallasite.jax.lost_shares import warn_of_lost_shares
 from pallasite.jax.meshes import check_results
+from pallasite.jax.no_tracing import allow_traced_programs
 from pallasite.jax.partitioned import (
     keep_failure,
     partition_kernels,
@@ -122,6 +127,8 @@ def install() -> None:
         keep_source_lines(lambda: current() is not None)
         pin_to_arrays(lambda: current() is not None)
         answer_for_target(current)
+        allow_traced_programs(lambda: current() is not None)
+        check_not_serialized()
         accept_old_spellings(lambda: current() is not None)
         compiler: Any = pxla.UnloadedMeshExecutable
         compile = surfacing_refusals(without_tpu_options(compiler.from_hlo))

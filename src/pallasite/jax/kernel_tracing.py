@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from jax._src import config as jax_config
-from jax._src.pallas.mosaic.error_handling import VerificationError
+from jax._src.pallas.mosaic.error_handling import MLIR_ERR_PREFIX, VerificationError
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -58,6 +58,16 @@ def _fault(error: Exception) -> str:
     return "JAX does not lower the kernel"
 
 
+def _tell(error: Exception, explanation: Diagnostic) -> None:
+    """Adds `explanation` to an `error` of JAX's lowering. It comes first where JAX takes what its
+    verifier says for a fault of its own, and asks to file a bug."""
+    if isinstance(error, VerificationError):
+        details = str(error).removeprefix(MLIR_ERR_PREFIX)
+        error.args = (f"{explanation}\nJAX lowers it to what its verifier refuses: {details}",)
+    else:
+        error.add_note(str(explanation))
+
+
 _LOWERED_WIDE = (
     "use numbers of 32 bits, or call the program, not only the kernel, inside 'with "
     "jax.enable_x64(False):', because JAX lowers what jax.jit compiles with the setting around it"
@@ -92,10 +102,10 @@ def _explaining(
                 if jax_config.enable_x64.value:
                     error.add_note(f"note: {_LOWERED_WIDE}")
                 if fault := _float_count(error, traced):
-                    error.add_note(str(fault))
+                    _tell(error, fault)
             except Diagnostic as explanation:
                 # What else is refused is told of once JAX's own error is mended.
-                error.add_note(str(_float_count(error, traced) or explanation))
+                _tell(error, _float_count(error, traced) or explanation)
             except Exception:
                 # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
                 pass
