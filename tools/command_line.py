@@ -25,6 +25,8 @@ PLUGIN = "--load-pass-plugin"
 """As `mlir-opt` spells it."""
 PIPELINE = ("-p", "--passes", "--pass-pipeline")
 _TARGET = ("-t", "--target")
+_VERIFY_EACH = "--verify-each"
+"""On unless `=false` or `=0` follows."""
 _ANCHOR = re.compile(r"\s*(?:any|[A-Za-z_][\w-]*(?:\.[\w-]+)+)\s*\(")
 
 
@@ -51,8 +53,9 @@ def translate(
             result += _target(value if equals else _next(flag, rest), generations, formats)
         elif flag.startswith("--") and flag[2:] in passes:
             pipeline.append(f"{flag[2:]}{{{value}}}" if equals else flag[2:])
-        elif flag == "--verify-each" and equals:
-            result += [] if value.lower() in ("true", "1") else ["--disable-verify"]
+        elif flag == _VERIFY_EACH:
+            off = equals and value.lower() not in ("true", "1")
+            result += ["--disable-verify"] if off else []
         elif flag == "--":
             result += [word, *rest]
             break
@@ -66,7 +69,7 @@ def translate(
 def _dashes(flag: str, passes: Collection[str]) -> str:
     """MLIR takes one dash for two."""
     long = "-" + flag
-    known = long in _FLAGS or long in (*PIPELINE, *_TARGET) or long[2:] in passes
+    known = long in (*_FLAGS, *PIPELINE, *_TARGET, _VERIFY_EACH) or long[2:] in passes
     return long if len(flag) > 2 and flag[1] != "-" and known else flag
 
 

@@ -29,7 +29,7 @@ def describe(
         "frontend": "how to read the file; its content tells, so it need not be given",
         "disable_verify": "verify nothing, neither what is read nor what a pass leaves",
         "allow_unregistered_dialect": "read operations of unknown dialects in MLIR text",
-        "no_implicit_module": "put no module around MLIR text that has one operation at the top",
+        "no_implicit_module": "refuse MLIR text without a module at the top, instead of adding one",
         "verify_diagnostics": "print the error of what is refused in its place, and exit with 0",
         "parsing_diagnostics": "the same for errors of syntax only",
         "split_input_file": "read the parts between lines `// -----` as files of their own",
@@ -43,7 +43,7 @@ def describe(
         f"({', '.join(sorted(formats))})",
         "passes": "passes with commas between, options in braces: "
         "lower-to-dma{target=v6e},cse; a pass is a flag as well: --cse",
-        "print_between_passes": "print the IR between passes, and between the steps of whole "
+        "print_between_passes": "print the IR after every pass, and after every step of whole "
         "lowerings, on standard error; also --mlir-print-ir-after-all",
         "time_passes": "print what each pass takes, and each step of whole lowerings, on "
         "standard error; also --mlir-timing",

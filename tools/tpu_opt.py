@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.printer import Printer
+from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.exceptions import (
     DiagnosticException,
     ShrinkException,
@@ -190,13 +190,7 @@ class TpuOptMain(xDSLOptMain):
         from pallasite.dialects.kernel import set_form
         from pallasite.dialects.verification import verify_after
 
-        before: str | None = None
         for form, step in self._steps(module):
-            if self.args.print_between_passes and before is not None:
-                print(f"// IR after {before}:", file=sys.stderr)
-                Printer(stream=sys.stderr).print_op(module)
-                print(file=sys.stderr)
-            before = step.name
             started = time.perf_counter()
             with blamed(step):
                 step.apply(self.ctx, module)
@@ -205,8 +199,21 @@ class TpuOptMain(xDSLOptMain):
             if self.args.time_passes:
                 seconds = time.perf_counter() - started
                 print(f"{step.name}: {seconds:.3f} s", file=sys.stderr)
+            if self.args.print_between_passes:
+                # Before it is verified: a pass is mended by looking at what it left.
+                self._show(module, step)
             if not self.args.disable_verify:
                 verify_after(module, step.name)
+
+    def _show(self, module: ModuleOp, step: ModulePass) -> None:
+        """Prints what `step` left on standard error, as the flags about printing say."""
+        print(f"// IR after {step.name}:", file=sys.stderr)
+        MLIRTarget(
+            print_generic_format=self.args.print_op_generic,
+            print_properties_as_attributes=self.args.print_no_properties,
+            print_debuginfo=self.args.print_debuginfo,
+            syntax_highlight=self.args.syntax_highlight,
+        ).emit(self.ctx, module, sys.stderr)
 
     def _steps(self, module: ModuleOp) -> Iterator[tuple[str | None, ModulePass]]:
         """The passes, each with the form that it leaves unless that is its own business.

@@ -37,6 +37,8 @@ def spelled(*words: str) -> list[str]:
         (("-mlir-print-debuginfo",), ["--print-debuginfo"]),
         (("--verify-each=false",), ["--disable-verify"]),
         (("--verify-each=true",), []),
+        (("-verify-each=0",), ["--disable-verify"]),
+        (("--verify-each", "a.mlir"), ["a.mlir"]),
         (("-", "-o", "-"), ["-", "-o", "-"]),
         (("--cse", "--", "--canonicalize"), ["-p", "cse", "--", "--canonicalize"]),
     ],
@@ -172,10 +174,25 @@ def test_steps_of_whole_lowerings_are_shown_and_timed(
     shown = capsys.readouterr()
     assert shown.out == plain.out and plain.err == ""
     steps = [name for form in STEPS.values() for name in form]
-    assert re.findall(r"^// IR after ([\w-]+):", shown.err, re.M) == steps[:-1]
+    assert re.findall(r"^// IR after ([\w-]+):", shown.err, re.M) == steps
     assert re.findall(r"^([\w-]+): [\d.]+ s$", shown.err, re.M) == steps
     forms = re.findall(r'tpu.form = "(\w+)"', shown.err)
-    assert list(dict.fromkeys(forms)) == ["mosaic", "dma", "tiles"]
+    assert list(dict.fromkeys(forms)) == ["mosaic", "dma", "tiles", "vreg"]
+    _, _, last = shown.err.rpartition(f"// IR after {steps[-1]}:\n")
+    assert last.strip() == plain.out.strip()
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [("--print-op-generic", '"builtin.module"'), ("--print-debuginfo", "loc(")],
+)
+def test_steps_are_shown_as_the_result_is_printed(
+    flag: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = str(EXAMPLES / "add.stablehlo.mlir")
+    assert main([kernel, "--cse", flag, "--print-between-passes"]) == 0
+    shown = capsys.readouterr()
+    assert told in shown.out and shown.err.strip() == f"// IR after cse:\n{shown.out.strip()}"
 
 
 @pytest.mark.parametrize("flag", ["--allow-unregistered-dialect", "--no-implicit-module"])

@@ -132,6 +132,13 @@ def test_a_pass_of_a_file_has_a_flag_and_options(
     assert "arith.divf" in capsys.readouterr().out
 
 
+def test_what_is_not_valid_is_shown_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(KERNEL), plugin(tmp_path, SPOILS), "--spoiling", "--print-between-passes"]
+    assert tpu_opt.main(words) == 1
+    shown, _, refused = capsys.readouterr().err.partition(": error: ")
+    assert shown.startswith("// IR after spoiling:\n") and "spoiling" in refused
+
+
 @pytest.mark.parametrize(
     ("pipeline", "form"),
     [
