@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnitAttr, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
@@ -56,7 +55,7 @@ class EmitPipelineOp(OverGrid):
     body = region_def("single_block")
     maps = var_region_def("single_block")
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(RecursiveMemoryEffect())
 
     def __init__(

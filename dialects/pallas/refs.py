@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import MemRefType, i1, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -44,7 +43,7 @@ from pallasite.dialects.pallas.indexing import (
 )
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space
 
-SEGMENTS = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+SEGMENTS = (AttrSizedOperandSegments(as_property=True),)
 
 
 def named_type(ref: SSAValue, entries: Sequence[Entry]) -> Attribute:

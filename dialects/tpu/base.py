@@ -35,9 +35,11 @@ from xdsl.irdl import (
     BaseAttr,
     EqAttrConstraint,
     ParamAttrConstraint,
+    ParsePropInAttrDict,
     VarOperand,
     operand_def,
     opt_operand_def,
+    traits_def,
     var_operand_def,
 )
 from xdsl.irdl.constraints import VerificationContext
@@ -72,7 +74,15 @@ def optional_operand(constraint: Constraint[T]) -> SSAValue[T] | None:
 
 
 class TpuOp(SortedProperties, ABC):
-    """An operation of the dialect."""
+    """An operation of the dialect, whose text has properties among the attributes."""
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+
+class UnaryOp(TpuOp, ABC):
+    """An operation that makes a `result` of its `input`."""
+
+    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
 
 def is_signless(type: Attribute) -> bool:
@@ -197,8 +207,10 @@ class HasCanonicalForms(HasCanonicalizationPatternsTrait):
         return ()
 
 
-ELEMENTWISE = (Pure(), Elementwise())
-UNARY_FORMAT = "$input attr-dict `:` type($input) `->` type($result)"
+class ElementwiseOp(UnaryOp, ABC):
+    """The same for a scalar and for every element of a vector."""
+
+    traits = traits_def(Pure(), Elementwise())
 
 
 def check_widths(*types: AnyMemRef | AnyVector) -> None:
@@ -236,3 +248,9 @@ def check_positions(positions: DenseArrayBase[IntegerType], sources: int, factor
     for place in places:
         if not 0 <= place < factor:
             raise VerifyException(f"expected positions in [0, {factor}), got {place}")
+
+
+def check_inferred(result: Attribute, expected: Attribute) -> None:
+    """The result has the type that follows from the operands."""
+    if result != expected:
+        raise VerifyException(f"expected result {expected}, got {result}")

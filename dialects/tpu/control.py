@@ -5,7 +5,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IndexType, IntegerType, VectorType, f32, i32
 from xdsl.irdl import (
     EqAttrConstraint,
-    ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
     region_def,
@@ -33,7 +32,6 @@ class YieldOp(TpuOp):
 
     arguments = operands(ANY)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), IsTerminator(), ReturnLike())
     assembly_format = "attr-dict ($arguments^ `:` type($arguments))?"
 
@@ -111,7 +109,6 @@ class TraceValueOp(TpuOp):
     value = operand(EqAttrConstraint(i32) | EqAttrConstraint(f32))
     label = prop_def(STRING_ATTR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$value `,` $label attr-dict `:` type($value)"
 
 
@@ -123,7 +120,6 @@ class DelayOp(TpuOp):
 
     nanos = operand(i32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$nanos attr-dict"
 
 

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     BaseAttr,
-    ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
     result_def,
@@ -29,21 +28,22 @@ from xdsl.utils.exceptions import VerifyException
 from pallasite.dialects.tpu.base import (
     ANY,
     BOOL_ATTR,
-    ELEMENTWISE,
     FALSE,
     FLOAT_LIKE,
     SIGNLESS_LIKE,
     TRUE,
-    UNARY_FORMAT,
     VECTOR,
     VECTOR_F32,
     VECTOR_I32,
+    Elementwise,
+    ElementwiseOp,
     HasCanonicalForms,
     TpuOp,
+    check_inferred,
     operand,
 )
 from pallasite.dialects.tpu.keywords import RoundingModeAttr
-from pallasite.dialects.types import AnyVector, bit_width, is_float
+from pallasite.dialects.types import bit_width, is_float
 
 STOCHASTIC_TARGETS = (
     BFloat16Type,
@@ -57,17 +57,13 @@ ROUNDING_MODE = BaseAttr(RoundingModeAttr)
 
 
 @irdl_op_definition
-class WeirdOp(TpuOp):
+class WeirdOp(ElementwiseOp):
     """Whether a float is infinite or NaN."""
 
     name = "tpu.weird"
 
     input = operand(ANY)
     result = result_def(ANY)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
-    assembly_format = UNARY_FORMAT
 
     def verify_(self) -> None:
         input, result = self.input.type, self.result.type
@@ -76,7 +72,7 @@ class WeirdOp(TpuOp):
 
 
 @irdl_op_definition
-class ReciprocalOp(TpuOp):
+class ReciprocalOp(ElementwiseOp):
     """1/x, if `approx` only roughly."""
 
     name = "tpu.reciprocal"
@@ -86,18 +82,14 @@ class ReciprocalOp(TpuOp):
     full_range = prop_def(BOOL_ATTR, default_value=TRUE)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
-    assembly_format = UNARY_FORMAT
-
     def verify_(self) -> None:
-        check_same_type(self.input.type, self.result.type)
+        check_inferred(self.result.type, self.input.type)
         if self.input.type.element_type != f32:
             raise VerifyException(f"expected a vector of f32, got {self.input.type}")
 
 
 @irdl_op_definition
-class LogisticOp(TpuOp):
+class LogisticOp(ElementwiseOp):
     """1/(1+exp(-x))."""
 
     name = "tpu.logistic"
@@ -105,16 +97,12 @@ class LogisticOp(TpuOp):
     input = operand(VECTOR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
-    assembly_format = UNARY_FORMAT
-
     def verify_(self) -> None:
-        check_same_type(self.input.type, self.result.type)
+        check_inferred(self.result.type, self.input.type)
 
 
 @irdl_op_definition
-class FptosiOp(TpuOp):
+class FptosiOp(ElementwiseOp):
     """A float rounded to a signed integer."""
 
     name = "tpu.fptosi"
@@ -123,13 +111,11 @@ class FptosiOp(TpuOp):
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(SIGNLESS_LIKE)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE, HasCanonicalForms())
-    assembly_format = UNARY_FORMAT
+    traits = traits_def(HasCanonicalForms())
 
 
 @irdl_op_definition
-class FptouiOp(TpuOp):
+class FptouiOp(ElementwiseOp):
     """A float rounded to an unsigned integer."""
 
     name = "tpu.fptoui"
@@ -138,13 +124,9 @@ class FptouiOp(TpuOp):
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(SIGNLESS_LIKE)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
-    assembly_format = UNARY_FORMAT
-
 
 @irdl_op_definition
-class SitofpOp(TpuOp):
+class SitofpOp(ElementwiseOp):
     """A signed integer as a float."""
 
     name = "tpu.sitofp"
@@ -153,13 +135,9 @@ class SitofpOp(TpuOp):
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(FLOAT_LIKE)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
-    assembly_format = UNARY_FORMAT
-
 
 @irdl_op_definition
-class UitofpOp(TpuOp):
+class UitofpOp(ElementwiseOp):
     """An unsigned integer as a float."""
 
     name = "tpu.uitofp"
@@ -168,13 +146,9 @@ class UitofpOp(TpuOp):
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(FLOAT_LIKE)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
-    assembly_format = UNARY_FORMAT
-
 
 @irdl_op_definition
-class ExtfOp(TpuOp):
+class ExtfOp(ElementwiseOp):
     """A float as a wider float."""
 
     name = "tpu.extf"
@@ -182,16 +156,14 @@ class ExtfOp(TpuOp):
     input = operand(FLOAT_LIKE)
     result = result_def(FLOAT_LIKE)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE, HasCanonicalForms())
-    assembly_format = UNARY_FORMAT
+    traits = traits_def(HasCanonicalForms())
 
     def verify_(self) -> None:
         check_narrower(self.input.type, self.result.type)
 
 
 @irdl_op_definition
-class TruncfOp(TpuOp):
+class TruncfOp(ElementwiseOp):
     """A float rounded to a narrower float."""
 
     name = "tpu.truncf"
@@ -200,9 +172,7 @@ class TruncfOp(TpuOp):
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(FLOAT_LIKE)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE, HasCanonicalForms())
-    assembly_format = UNARY_FORMAT
+    traits = traits_def(HasCanonicalForms())
 
     def verify_(self) -> None:
         check_narrower(self.result.type, self.input.type)
@@ -218,7 +188,6 @@ class StochasticConvertOp(TpuOp):
     random = operand(VECTOR_I32)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $random attr-dict `:` type($input) `,` type($random) `->` type($result)"
@@ -247,8 +216,7 @@ class StochasticConvertElementwiseOp(TpuOp):
     dst_type = prop_def(ANY)
     result = result_def(VECTOR_I32)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
+    traits = traits_def(Pure(), Elementwise())
     assembly_format = (
         "$input `,` $random attr-dict `:` type($input) `,` type($random) `->` type($result)"
     )
@@ -271,12 +239,6 @@ def check_narrower(narrow: Attribute, wide: Attribute) -> None:
     one, other = scalar_of(narrow), scalar_of(wide)
     if one != other and bit_width(one) >= bit_width(other):
         raise VerifyException(f"expected {one} to be narrower than {other}")
-
-
-def check_same_type(input: AnyVector, result: AnyVector) -> None:
-    """Operand and result have one type."""
-    if input != result:
-        raise VerifyException(f"expected result {input}, got {result}")
 
 
 OPERATIONS = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import VectorType, i64
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
 )
@@ -34,7 +33,6 @@ class LogOp(TpuOp):
     tag = prop_def(STRING_ATTR)
     formatted = prop_def(BOOL_ATTR, default_value=FALSE)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tag attr-dict (`:` `[` $inputs^ `]` `:` type($inputs))?"
 
     def verify_(self) -> None:
@@ -59,7 +57,6 @@ class LogBufferOp(TpuOp):
     shape = prop_def(array_of(i64))
     tag = prop_def(STRING_ATTR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tag attr-dict `:` $input `:` type($input)"
 
     def verify_(self) -> None:

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, i32
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
 )
@@ -65,7 +64,7 @@ class EnqueueDmaOp(TpuOp):
     priority = prop_def(I32_ATTR, default_value=ZERO)
     strict_ordering = prop_def(BOOL_ATTR, default_value=FALSE)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = TRANSFER_FORMAT
 
     def verify_(self) -> None:
@@ -92,7 +91,7 @@ class WaitDma2Op(TpuOp):
     core_id = optional_operand(i32)
     strict_ordering = prop_def(BOOL_ATTR, default_value=FALSE)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "`semaphore` `(` $semaphore `:` type($semaphore) `)` `src` `(` $src `:` type($src) `)`"
         " `dst` `(` $dst `:` type($dst) `)` (`device_id` `(` $device_id^ `)`)?"
@@ -121,7 +120,7 @@ class WaitDmaOp(TpuOp):
     strict_ordering = prop_def(BOOL_ATTR, default_value=FALSE)
     wait_target = prop_def(BOOL_ATTR)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = TRANSFER_FORMAT
 
     def verify_(self) -> None:
@@ -149,7 +148,6 @@ class EnqueueIndirectDmaOp(TpuOp):
     offset_filter = optional_operand(i32)
     add = prop_def(BOOL_ATTR, default_value=FALSE)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "`source` `(` $source `:` type($source) `)` `target` `(` $target `:` type($target) `)`"
         " `offsets` `(` $offsets `:` type($offsets) `)` (`offset_filter` `(` $offset_filter^ `)`)?"
@@ -178,7 +176,6 @@ class WaitIndirectDmaOp(TpuOp):
     src = operand(MEMREF)
     dst = operand(MEMREF)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "`semaphore` `(` $semaphore `:` type($semaphore) `)` `src` `(` $src `:` type($src) `)`"
         " `dst` `(` $dst `:` type($dst) `)` attr-dict"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ArrayAttr, i32
 from xdsl.ir import Operation
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
     result_def,
@@ -27,7 +26,6 @@ class DeviceIdOp(TpuOp):
 
     result = result_def(i32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
@@ -40,7 +38,6 @@ class CoreIdOp(TpuOp):
 
     result = result_def(i32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
@@ -56,7 +53,6 @@ class SubcoreIdOp(TpuOp):
 
     result = result_def(i32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
@@ -73,7 +69,6 @@ class IterationBoundOp(TpuOp):
     dim = prop_def(I32_ATTR)
     result = result_def(i32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$dim attr-dict `:` type($result)"
 
 

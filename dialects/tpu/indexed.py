@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
     result_def,
@@ -49,7 +48,7 @@ class VectorLoadIdxOp(TpuOp):
     mask = optional_operand(MASK)
     result = result_def(VECTOR_32)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect())
     assembly_format = (
         "$base `[` $indices `]` (`masked` $mask^)? attr-dict"
@@ -77,7 +76,7 @@ class VectorStoreIdxOp(TpuOp):
     mask = optional_operand(MASK)
     add = prop_def(BOOL_ATTR, default_value=FALSE)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryWriteEffect())
     assembly_format = (
         "$base `[` $indices `]` `,` $value (`masked` $mask^)? attr-dict"

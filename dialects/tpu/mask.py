@@ -5,7 +5,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import DenseArrayBase, i1, i32
 from xdsl.irdl import (
     IRDLOperation,
-    ParsePropInAttrDict,
     SameVariadicOperandSize,
     irdl_op_definition,
     prop_def,
@@ -30,6 +29,7 @@ from pallasite.dialects.tpu.base import (
     INDEX,
     MASK,
     TpuOp,
+    UnaryOp,
     VectorOf,
     array_of,
     check_positions,
@@ -52,7 +52,7 @@ class CreateMaskOp(TpuOp):
     high = operands(INDEX)
     result = result_def(ANY)
 
-    irdl_options = (SameVariadicOperandSize(), ParsePropInAttrDict())
+    irdl_options = (SameVariadicOperandSize(),)
     traits = traits_def(Pure())
     assembly_format = "`[` $low `]` `[` $high `]` attr-dict `:` type($result)"
 
@@ -67,13 +67,12 @@ class CreateSubelementMaskOp(TpuOp):
     to = prop_def(I32_ATTR)
     result = result_def(REGISTER_MASK)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$from `,` $to attr-dict `:` type($result)"
 
 
 @irdl_op_definition
-class MaskCastOp(TpuOp):
+class MaskCastOp(UnaryOp):
     """A mask of registers of one packing as a mask of another."""
 
     name = "tpu.mask_cast"
@@ -81,9 +80,7 @@ class MaskCastOp(TpuOp):
     input = operand(MASK)
     result = result_def(MASK)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     def verify_(self) -> None:
         source, result = self.input.type, self.result.type
@@ -122,7 +119,6 @@ class PackVmskOp(TpuOp):
     positions = prop_def(array_of(i32))
     result = result_def(REGISTER_MASK)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     custom_directives = (MaskSources,)
     assembly_format = (

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.irdl import (
     BaseAttr,
-    ParsePropInAttrDict,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
@@ -46,7 +45,6 @@ class MatmulOp(TpuOp):
     transpose_lhs_hint = prop_def(BOOL_ATTR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (
         "$lhs `,` $rhs `,` $acc attr-dict"
@@ -85,7 +83,6 @@ class MatmulPushRhsOp(TpuOp):
     staging_register = prop_def(I32_ATTR, default_value=ZERO)
     transpose = prop_def(BOOL_ATTR, default_value=FALSE)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$rhs attr-dict `:` type($rhs)"
 
 
@@ -100,7 +97,6 @@ class MatmulAccLhsOp(TpuOp):
     mxu_index = prop_def(I32_ATTR)
     load_staged_rhs = opt_prop_def(I32_ATTR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$acc `,` $lhs attr-dict `:` type($lhs)"
 
 
@@ -114,7 +110,6 @@ class MatmulPopOp(TpuOp):
     mxu_index = prop_def(I32_ATTR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$acc attr-dict `:` type($result)"
 
 
@@ -128,7 +123,6 @@ class MatmulLhsFifoOp(TpuOp):
     mxu_index = prop_def(I32_ATTR)
     load_staged_rhs = opt_prop_def(I32_ATTR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$lhs attr-dict `:` type($lhs)"
 
 
@@ -141,7 +135,6 @@ class MatmulPopFifoOp(TpuOp):
     mxu_index = prop_def(I32_ATTR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$mxu_index attr-dict `:` type($result)"
 
     def verify_(self) -> None:

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
     result_def,
@@ -54,7 +53,7 @@ class VectorLoadOp(TpuOp):
     strides = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect())
     assembly_format = (
         "$base `[` $indices `]` (`masked` $mask^)? attr-dict"
@@ -86,7 +85,7 @@ class VectorStoreOp(TpuOp):
     strides = prop_def(I32_ARRAY)
     add = prop_def(BOOL_ATTR, default_value=FALSE)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryWriteEffect())
     assembly_format = (
         "$base `[` $indices `]` `,` $value (`masked` $mask^)? attr-dict"
@@ -114,7 +113,6 @@ class StridedLoadOp(TpuOp):
     strides = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryReadEffect())
     assembly_format = "$base `[` $indices `]` attr-dict `:` type($base) `,` type($result)"
 
@@ -133,7 +131,6 @@ class StridedStoreOp(TpuOp):
     indices = operands(INDEX)
     strides = prop_def(I32_ARRAY)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "$base `[` $indices `]` `,` $value attr-dict `:` type($base) `,` type($value)"
 

@@ -18,7 +18,6 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AnyAttr,
     BaseAttr,
-    ParsePropInAttrDict,
     VarConstraint,
     attr_def,
     irdl_op_definition,
@@ -40,7 +39,9 @@ from pallasite.dialects.tpu.base import (
     VECTOR,
     HasCanonicalForms,
     TpuOp,
+    UnaryOp,
     check_element_types,
+    check_inferred,
     check_widths,
     operand,
     operands,
@@ -60,7 +61,6 @@ class ReshapeOp(TpuOp):
     source = operand(VECTOR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
@@ -83,7 +83,6 @@ class TransposeOp(TpuOp):
     permutation = prop_def(I64_ARRAY)
     result = result_def(ANY_RANK_VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$vector `,` $permutation attr-dict `:` type($vector) `->` type($result)"
 
@@ -113,7 +112,6 @@ class ConcatenateOp(TpuOp):
     dimension = prop_def(I32_ATTR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$sources `in` $dimension attr-dict `:` type($sources) `->` type($result)"
 
@@ -150,7 +148,6 @@ class RepeatOp(TpuOp):
     times = prop_def(I32_ATTR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (
         "$source `,` $dimension `x` $times attr-dict `:` type($source) `->` type($result)"
@@ -167,7 +164,7 @@ class RepeatOp(TpuOp):
 
 
 @irdl_op_definition
-class BitcastOp(TpuOp):
+class BitcastOp(UnaryOp):
     """The bits of a vector as another element type, which scales the second minor dimension."""
 
     name = "tpu.bitcast"
@@ -175,9 +172,7 @@ class BitcastOp(TpuOp):
     input = operand(VECTOR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     def verify_(self) -> None:
         source, result = self.input.type, self.result.type
@@ -198,7 +193,7 @@ class BitcastOp(TpuOp):
 
 
 @irdl_op_definition
-class BitcastVregOp(TpuOp):
+class BitcastVregOp(UnaryOp):
     """The bits of a register as another register type."""
 
     name = "tpu.bitcast_vreg"
@@ -206,9 +201,7 @@ class BitcastVregOp(TpuOp):
     input = operand(VECTOR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), HasCanonicalForms())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     def verify_(self) -> None:
         source, result = self.input.type, self.result.type
@@ -218,7 +211,7 @@ class BitcastVregOp(TpuOp):
 
 
 @irdl_op_definition
-class RelayoutOp(TpuOp):
+class RelayoutOp(UnaryOp):
     """The same values in another vector layout; only jaxlib up to 0.10 has it."""
 
     name = "tpu.relayout"
@@ -229,13 +222,10 @@ class RelayoutOp(TpuOp):
     out_layout = attr_def(LAYOUTS)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     def verify_(self) -> None:
-        if self.input.type != self.result.type:
-            raise VerifyException(f"expected result {self.input.type}, got {self.result.type}")
+        check_inferred(self.result.type, self.input.type)
         for layouts in (self.in_layout.data, self.out_layout.data):
             if len(layouts) != 1 or not isinstance(layouts[0], VectorPadAttr):
                 raise VerifyException(f"expected an array of one #tpu.vpad, got {layouts}")
@@ -250,7 +240,6 @@ class IotaOp(TpuOp):
     dimensions = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
@@ -270,7 +259,6 @@ class RollVectorsOp(TpuOp):
     input = operands(ANY_RANK_VECTOR)
     output = result_def(ANY_RANK_VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` type($input) `->` type($output)"
 
@@ -284,7 +272,6 @@ class UnrollVectorsOp(TpuOp):
     input = operand(ANY_RANK_VECTOR)
     output = var_result_def(ANY_RANK_VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$input attr-dict `:` type($input) `->` type($output)"
 
@@ -299,7 +286,6 @@ class AssumeMultipleOp(TpuOp):
     multiple = prop_def(I32_ATTR)
     result = result_def(SAME)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$value `,` $multiple attr-dict `:` type($result)"
 
@@ -330,12 +316,6 @@ def words_of(register: AnyVector) -> tuple[int, ...]:
     if width > 32 or 32 % width or len(shape) < 2 or shape[-1] != 32 // width:
         raise VerifyException(f"expected registers of words, got {register}")
     return shape[:-1]
-
-
-def check_inferred(result: AnyVector, expected: AnyVector) -> None:
-    """The result has the type that follows from the operands."""
-    if result != expected:
-        raise VerifyException(f"expected result {expected}, got {result}")
 
 
 def check_dimensions(dims: Sequence[int], rank: int) -> None:

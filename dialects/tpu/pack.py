@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     BaseAttr,
-    ParsePropInAttrDict,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
@@ -22,7 +21,6 @@ from xdsl.utils.exceptions import VerifyException
 from pallasite.dialects.tpu.base import (
     ANY,
     BOOL_ATTR,
-    ELEMENTWISE,
     FALSE,
     I32_ARRAY,
     I32_ATTR,
@@ -30,6 +28,7 @@ from pallasite.dialects.tpu.base import (
     VECTOR,
     VECTOR_F32_OR_INTEGER,
     VECTOR_INTEGER,
+    Elementwise,
     HasCanonicalForms,
     TpuOp,
     check_positions,
@@ -55,8 +54,7 @@ class PackElementwiseOp(TpuOp):
     target_type = prop_def(ANY)
     result = result_def(VECTOR_INTEGER)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
+    traits = traits_def(Pure(), Elementwise())
     assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
 
     def verify_(self) -> None:
@@ -85,8 +83,7 @@ class UnpackElementwiseOp(TpuOp):
     index = prop_def(I32_ATTR)
     result = result_def(VECTOR_F32_OR_INTEGER)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
+    traits = traits_def(Pure(), Elementwise())
     assembly_format = "$source `,` $index attr-dict `:` type($source) `->` type($result)"
 
     def verify_(self) -> None:
@@ -111,7 +108,6 @@ class PackSubelementsOp(TpuOp):
     unsigned_integers = opt_prop_def(BOOL_ATTR, default_value=FALSE)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
 
@@ -137,7 +133,6 @@ class UnpackSubelementsOp(TpuOp):
     unsigned_integers = prop_def(BOOL_ATTR, default_value=FALSE)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$source `,` $index attr-dict `:` type($source) `->` type($result)"
 

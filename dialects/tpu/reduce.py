@@ -6,7 +6,6 @@ from xdsl.dialects.builtin import IntegerAttr, bf16, f32, i1, i32, i64
 from xdsl.irdl import (
     BaseAttr,
     EqAttrConstraint,
-    ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
     result_def,
@@ -26,6 +25,7 @@ from pallasite.dialects.tpu.base import (
     VECTOR_32,
     VECTOR_I32,
     TpuOp,
+    UnaryOp,
     is_signless,
     operand,
     optional_operand,
@@ -40,7 +40,7 @@ KIND = BaseAttr(ReductionKindAttr)
 
 
 @irdl_op_definition
-class AllReduceOp(TpuOp):
+class AllReduceOp(UnaryOp):
     """The reduction along `dim`, in every position of that dimension."""
 
     name = "tpu.all_reduce"
@@ -50,9 +50,7 @@ class AllReduceOp(TpuOp):
     kind = prop_def(KIND)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     def verify_(self) -> None:
         input, result, kind = self.input.type, self.result.type, self.kind.data
@@ -75,7 +73,7 @@ class AllReduceOp(TpuOp):
 
 
 @irdl_op_definition
-class ReduceIndexOp(TpuOp):
+class ReduceIndexOp(UnaryOp):
     """The index of the extreme element along `axis`, which is dropped."""
 
     name = "tpu.reduce_index"
@@ -85,9 +83,7 @@ class ReduceIndexOp(TpuOp):
     kind = prop_def(KIND)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     def verify_(self) -> None:
         input, result, axis = self.input.type, self.result.type, self.axis.value.data
@@ -115,7 +111,6 @@ class ScanOp(TpuOp):
     kind = prop_def(KIND)
     output = result_def(SCAN_OUTPUT)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$kind `,` $input (`masked` $mask^)? attr-dict"
         " `:` type($input) `,` ` ` `` type($mask) ` ` `->` type($output)"
@@ -153,7 +148,6 @@ class ScanCountOp(TpuOp):
     out_mask = result_def(MASK)
     counts = result_def(VECTOR_I32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (
         "`mask` `(` $in_mask `:` type($in_mask) `)` `value` `(` $values `:` type($values) `)`"
@@ -178,7 +172,6 @@ class SortOp(TpuOp):
     sorted_keys = result_def(VECTOR_32)
     sorted_values = result_def(VECTOR_32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (
         "$keys `,` $values (`masked` $mask^)? attr-dict `:` functional-type(operands, results)"

@@ -12,7 +12,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
     result_def,
@@ -83,7 +82,6 @@ class LoadOp(TpuOp):
     sublane_stride = prop_def(I32_ATTR, default_value=_ONE)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryReadEffect())
     custom_directives = (BoolArray,)
     assembly_format = (
@@ -109,7 +107,7 @@ class StoreOp(TpuOp):
     sublane_stride = prop_def(I32_ATTR, default_value=_ONE)
     add = prop_def(BOOL_ATTR, default_value=FALSE)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryWriteEffect())
     custom_directives = (BoolArray,)
     assembly_format = (
@@ -134,7 +132,6 @@ class ShuffledLoadOp(TpuOp):
     sublane_offsets = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryReadEffect(), HasCanonicalForms())
     assembly_format = "$base `[` $indices `]` attr-dict `:` type($base) `,` type($result)"
 
@@ -155,7 +152,6 @@ class ShuffledStoreOp(TpuOp):
     sublane_mask = prop_def(I1_ARRAY)
     sublane_offsets = prop_def(I32_ARRAY)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryWriteEffect(), HasCanonicalForms())
     assembly_format = "$base `[` $indices `]` `,` $value attr-dict `:` type($base) `,` type($value)"
 

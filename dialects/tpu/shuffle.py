@@ -7,7 +7,6 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     VarConstraint,
     irdl_op_definition,
     opt_prop_def,
@@ -26,10 +25,11 @@ from pallasite.dialects.tpu.base import (
     VECTOR_INTEGER,
     HasCanonicalForms,
     TpuOp,
+    check_inferred,
     operand,
     sublane_counts,
 )
-from pallasite.dialects.tpu.movement import check_dimensions, check_inferred
+from pallasite.dialects.tpu.movement import check_dimensions
 from pallasite.dialects.types import split_grid
 
 SAME_VECTOR = VarConstraint("T", VECTOR)
@@ -45,7 +45,6 @@ class BroadcastInSublanesOp(TpuOp):
     lane = prop_def(I32_ATTR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$source `,` $lane attr-dict `:` type($source) `->` type($result)"
 
@@ -67,7 +66,6 @@ class GatherOp(TpuOp):
     dimension = prop_def(I32_ATTR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (
         "$source `[` $indices `]` `in` $dimension attr-dict `:` type($source) `->` type($result)"
@@ -96,7 +94,6 @@ class DynamicGatherOp(TpuOp):
     dimensions = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = (
         "$source `[` $indices `]` `in` $dimensions attr-dict"
@@ -132,7 +129,6 @@ class DynamicRotateOp(TpuOp):
     stride_dimension = opt_prop_def(SI32_ATTR)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (
         "$value `by` $amount `dim` $dimension attr-dict"
@@ -158,7 +154,6 @@ class RotateOp(TpuOp):
     stride_dimension = opt_prop_def(SI32_ATTR)
     result = result_def(SAME_VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$value `by` $amount `dim` $dimension attr-dict `:` type($value)"
 
@@ -179,7 +174,6 @@ class SublaneShuffleOp(TpuOp):
     pattern = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$lhs `,` $rhs `,` $pattern attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
     )

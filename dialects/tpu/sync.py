@@ -5,7 +5,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     result_def,
     traits_def,
@@ -39,7 +38,6 @@ class SemAllocOp(TpuOp):
 
     result = result_def(ANY_SEMAPHORE)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($result)"
 
 
@@ -51,7 +49,6 @@ class SemBarrierOp(TpuOp):
 
     result = result_def(SEMAPHORE)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($result)"
 
     def verify_(self) -> None:
@@ -67,7 +64,6 @@ class SemReadOp(TpuOp):
     semaphore = operand(ANY_SEMAPHORE)
     result = result_def(i32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$semaphore attr-dict `:` type($semaphore) `->` type($result)"
 
 
@@ -80,7 +76,6 @@ class SemWaitOp(TpuOp):
     semaphore = operand(SEMAPHORE)
     amount = operand(i32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$semaphore `,` $amount attr-dict `:` type($semaphore)"
 
     def verify_(self) -> None:
@@ -99,7 +94,7 @@ class SemSignalOp(TpuOp):
     core_id = optional_operand(i32)
     subcore_id = optional_operand(i32)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$semaphore `,` $amount (`device_id` $device_id^)? (`core_id` $core_id^)?"
         " (`subcore_id` $subcore_id^)? attr-dict `:` type($semaphore)"
@@ -125,7 +120,6 @@ class BarrierOp(TpuOp):
 
     barrier_id = operand(INDEX)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "`barrier_id` `(` $barrier_id `)` attr-dict"
 
 
@@ -141,7 +135,6 @@ class FetchAndAddSyncOp(TpuOp):
     core_id = operand(i32)
     result = result_def(i32)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
         "$base `[` $indices `]` `,` $value `,` $core_id attr-dict"

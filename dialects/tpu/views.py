@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 from math import prod
 
@@ -9,7 +10,6 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     result_def,
     traits_def,
@@ -23,6 +23,7 @@ from pallasite.dialects.tpu.base import (
     MEMREF,
     HasCanonicalForms,
     TpuOp,
+    UnaryOp,
     check_element_types,
     check_widths,
     operand,
@@ -53,7 +54,7 @@ class MemrefSliceOp(TpuOp):
     dynamic_sizes = operands(i32)
     result = result_def(MEMREF)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = (
         "$mem_ref `[` $base_idx `]` (`<` $dynamic_sizes^ `>`)? attr-dict"
@@ -81,18 +82,22 @@ class MemrefSliceOp(TpuOp):
                 raise VerifyException(f"tile {tile} has more dimensions than {source}")
 
 
-@irdl_op_definition
-class MemrefSqueezeOp(TpuOp):
-    """The same memory without some dimensions of size 1."""
-
-    name = "tpu.memref_squeeze"
+class View(UnaryOp, ABC):
+    """The memory of `input`, all of it, under another type."""
 
     input = operand(MEMREF)
     result = result_def(MEMREF)
 
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure(), HasCanonicalForms())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class MemrefSqueezeOp(View):
+    """The same memory without some dimensions of size 1."""
+
+    name = "tpu.memref_squeeze"
+
+    traits = traits_def(HasCanonicalForms())
 
     def verify_(self) -> None:
         source, result = self.input.type, self.result.type
@@ -114,17 +119,10 @@ class MemrefSqueezeOp(TpuOp):
 
 
 @irdl_op_definition
-class MemrefReshapeOp(TpuOp):
+class MemrefReshapeOp(View):
     """The same memory under another shape of as many elements."""
 
     name = "tpu.memref_reshape"
-
-    input = operand(MEMREF)
-    result = result_def(MEMREF)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     def verify_(self) -> None:
         source, result = self.input.type, self.result.type
@@ -146,17 +144,12 @@ class MemrefReshapeOp(TpuOp):
 
 
 @irdl_op_definition
-class MemrefBitcastOp(TpuOp):
+class MemrefBitcastOp(View):
     """The same memory read as another element type, which scales the second minor dimension."""
 
     name = "tpu.memref_bitcast"
 
-    input = operand(MEMREF)
-    result = result_def(MEMREF)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure(), HasCanonicalForms())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+    traits = traits_def(HasCanonicalForms())
 
     def verify_(self) -> None:
         source, result = self.input.type, self.result.type
@@ -196,7 +189,7 @@ class ReinterpretCastOp(TpuOp):
     dynamic_sizes = operands(i32)
     result = result_def(MEMREF)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
     assembly_format = (
         "$input ($dynamic_offset^)? (`<` $dynamic_sizes^ `>`)? attr-dict"
@@ -219,7 +212,6 @@ class EraseMemrefLayoutOp(TpuOp):
     operand = operand(MEMREF)
     result = result_def(MEMREF)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
@@ -229,7 +221,7 @@ class EraseMemrefLayoutOp(TpuOp):
 
 
 @irdl_op_definition
-class AssumeLayoutOp(TpuOp):
+class AssumeLayoutOp(UnaryOp):
     """Its operand; a marker of layout passes."""
 
     name = "tpu.assume_layout"
@@ -237,9 +229,7 @@ class AssumeLayoutOp(TpuOp):
     input = operand(ANY)
     result = result_def(ANY)
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
 
 @irdl_op_definition
@@ -250,7 +240,6 @@ class InternalScratchOp(TpuOp):
 
     result = result_def(MEMREF)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($result)"
 
 
