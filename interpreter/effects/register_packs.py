@@ -21,7 +21,8 @@ from pallasite.dialects.registers import box_of
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.effects import registers
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.register_access import Pattern, access
+from pallasite.interpreter.machine.register_access import access
+from pallasite.interpreter.machine.rows import Pattern
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts
 from pallasite.interpreter.values import Array

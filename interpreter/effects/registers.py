@@ -18,7 +18,8 @@ from pallasite.dialects.types import bit_width, shape_of
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine.accesses import Rows
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.register_access import Pattern, access, pattern
+from pallasite.interpreter.machine.register_access import access
+from pallasite.interpreter.machine.rows import Pattern, pattern
 from pallasite.interpreter.machine.undefined import load_box, load_registers
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect

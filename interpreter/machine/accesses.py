@@ -99,10 +99,8 @@ class Rows:
 
     def _register(self, index: Sequence[int], shape: tuple[int, ...]) -> rows.Registers:
         wanted = self.access.pattern
-        return rows.plan(
-            self.ref, "load", index, shape, (), wanted.sublanes, wanted.offsets, None,
-            fixed=wanted.fixed,
-        )  # fmt: skip
+        one = rows.pattern(shape, (), wanted.sublanes, wanted.offsets, fixed=wanted.fixed)
+        return rows.plan(self.ref, "load", index, one, None)
 
     def region(self) -> Region:
         if self.mask is None:

@@ -8,51 +8,18 @@ assignment to such a view. What is not a single view goes the general way every 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
 
 from pallasite.diagnostics import SourceLocation
-from pallasite.dialects.registers import Box
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.boxes import Piece, apart
 from pallasite.interpreter.machine.codec import Codec, view
 from pallasite.interpreter.machine.regions import Region, rows_region
+from pallasite.interpreter.machine.rows import Pattern
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import Array
 
 MOST_KEPT = 1024
 """Accesses that a ref remembers."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Pattern:
-    """What an operation says of its registers: the arguments of `rows.plan` but for the index.
-
-    Told apart by identity, which is quick; `pattern` makes equal ones one object.
-    """
-
-    shape: tuple[int, ...]
-    steps: tuple[int, ...]
-    sublanes: tuple[bool, ...]
-    offsets: tuple[int, ...]
-    box: Box | None
-    fixed: bool
-    straight: bool
-
-
-@lru_cache(maxsize=1 << 12)
-def pattern(
-    shape: tuple[int, ...],
-    steps: tuple[int, ...] = (),
-    sublanes: tuple[bool, ...] = rows.ALL,
-    offsets: tuple[int, ...] = rows.CONSECUTIVE,
-    *,
-    box: Box | None = None,
-    fixed: bool = False,
-    straight: bool = False,
-) -> Pattern:
-    """The pattern of these arguments."""
-    return Pattern(shape, steps, sublanes, offsets, box, fixed, straight)
 
 
 class Access:
@@ -213,12 +180,7 @@ def access(
         if ref.buffer.freed:
             ref.alive(at)
         return found
-    p = wanted
-    planned = rows.plan(
-        ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at,
-        box=p.box, fixed=p.fixed, straight=p.straight,
-    )  # fmt: skip
-    found = Access(planned, wanted)
+    found = Access(rows.plan(ref, what, index, wanted, at), wanted)
     if len(kept) < MOST_KEPT:
         kept[wanted, index] = found
     return found

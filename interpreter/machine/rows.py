@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -47,17 +48,41 @@ class Registers(NamedTuple):
     complete: bool
 
 
-def load_rows(
-    ref: Ref,
-    index: Sequence[int],
+@dataclass(frozen=True, eq=False, slots=True)
+class Pattern:
+    """What an operation says of its registers, but for the index where they begin.
+
+    Told apart by identity, which is quick; `pattern` makes equal ones one object.
+    """
+
+    shape: tuple[int, ...]
+    """Of all of them: (grid..., 8, 128[, p])."""
+    steps: tuple[int, ...]
+    sublanes: tuple[bool, ...]
+    """Those that are accessed."""
+    offsets: tuple[int, ...]
+    """Rows of 128 words from the index to each sublane."""
+    box: Box | None
+    """What of the ref the kernel accesses."""
+    fixed: bool
+    """Whether the index is a constant, which may leave the ref for the array around it."""
+    straight: bool
+    """Whether views have the axes of `shape`, instead of those of memory."""
+
+
+@lru_cache(maxsize=1 << 12)
+def pattern(
     shape: tuple[int, ...],
     steps: tuple[int, ...] = (),
     sublanes: tuple[bool, ...] = ALL,
     offsets: tuple[int, ...] = CONSECUTIVE,
-    at: SourceLocation | None = None,
-) -> Array:
-    """The grid of registers of `shape` (grid..., 8, 128[, p]) at `index`."""
-    return read(ref, plan(ref, "load", index, shape, steps, sublanes, offsets, at), shape)
+    *,
+    box: Box | None = None,
+    fixed: bool = False,
+    straight: bool = False,
+) -> Pattern:
+    """The pattern of these arguments."""
+    return Pattern(shape, steps, sublanes, offsets, box, fixed, straight)
 
 
 def read(ref: Ref, found: Registers, shape: tuple[int, ...]) -> Array:
@@ -73,23 +98,6 @@ def read_from(ref: Ref, found: Registers, shape: tuple[int, ...], memory: Array)
     for piece in found.pieces:
         ref.codec.decode(memory, ref.base, piece, out if piece.part is None else out[piece.part])
     return out.transpose(inverse(found.order))
-
-
-def store_rows(
-    ref: Ref,
-    index: Sequence[int],
-    array: Array,
-    steps: tuple[int, ...] = (),
-    sublanes: tuple[bool, ...] = ALL,
-    offsets: tuple[int, ...] = CONSECUTIVE,
-    mask: Array | None = None,
-    at: SourceLocation | None = None,
-    *,
-    add: bool = False,
-) -> None:
-    """Writes a grid of registers; words where `mask` is false keep what they hold."""
-    found = plan(ref, "store", index, array.shape, steps, sublanes, offsets, at)
-    write(ref, found, array, mask, add=add)
 
 
 def write(ref: Ref, found: Registers, array: Array, mask: Array | None, *, add: bool) -> None:
@@ -158,28 +166,17 @@ def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def plan(
-    ref: Ref,
-    what: str,
-    index: Sequence[int],
-    shape: tuple[int, ...],
-    steps: tuple[int, ...],
-    sublanes: tuple[bool, ...],
-    offsets: tuple[int, ...],
-    at: SourceLocation | None,
-    *,
-    box: Box | None = None,
-    fixed: bool = False,
-    straight: bool = False,
+    ref: Ref, what: str, index: Sequence[int], wanted: Pattern, at: SourceLocation | None
 ) -> Registers:
-    """How the access splits into pieces; raises if it is unaligned or out of bounds, or if the
-    `box` that the kernel accesses is. A `fixed` index may leave the ref for the array around it."""
+    """How a `what` (load or store) splits into pieces; raises if it is unaligned or outside, or if
+    the box that the kernel accesses is."""
     if ref.buffer.freed:
         ref.alive(at)
     place = ref.digits, ref.base, ref.starts, ref.shape, ref.blocks, ref.ends
-    access = tuple(index), shape, steps, sublanes, offsets, box, fixed, straight
-    found, fault = _judged(place, access, ref.buffer.size, ref.codec.bits)
+    found, fault = _judged(place, tuple(index), wanted, ref.buffer.size, ref.codec.bits)
     if fault is None and found is not None:
         return found
+    shape, box = wanted.shape, wanted.box
     if fault is Fault.BOX and box is not None:
         start = [int(i) + low for i, low in zip(index, box.offsets, strict=True)]
         raise outside(ref, what, start, box.sizes, None, at, box.extents)
@@ -218,33 +215,26 @@ _Place = tuple[
     tuple[Digits, ...], int, tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]
 ]
 """Of a ref: digits, base, starts, shape, blocks and ends."""
-_Access = tuple[
-    tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[bool, ...], tuple[int, ...],
-    Box | None, bool, bool,
-]  # fmt: skip
-"""Index, shape, steps, sublanes, offsets, box, whether fixed, whether straight."""
 
 
 @lru_cache(maxsize=1 << 14)
 def _judged(
-    place: _Place, access: _Access, size: int, bits: int
+    place: _Place, index: tuple[int, ...], wanted: Pattern, size: int, bits: int
 ) -> tuple[Registers | None, Fault | None]:
     """How an access to a buffer of `size` bytes splits, and what is wrong with it."""
     digits, base, first, extents, blocks, ends = place
-    index, shape, steps, sublanes, offsets, box, fixed, straight = access
-    if box is not None and box.leaves(index):
+    if wanted.box is not None and wanted.box.leaves(index):
         return None, Fault.BOX
     starts = tuple(a + int(b) for a, b in zip(first, index, strict=True))
     per_word = packing(bits)
-    found = registers(digits, starts, shape, steps, sublanes, offsets, per_word, straight=straight)
+    found = registers(digits, starts, wanted, per_word)
     if found is None or base % (LANES * per_word):
         return None, Fault.ALIGNMENT
     if not found.pieces:
         return found, None
-    if fixed:
+    if wanted.fixed:
         extents = tuple(end - start for end, start in zip(ends, first, strict=True))
-    if _leaves(index, extents, first, blocks, shape[: len(shape) - (2 if per_word == 1 else 3)],
-               steps, sublanes):  # fmt: skip
+    if _leaves(index, extents, first, blocks, wanted, per_word):
         return found, Fault.REF
     if base + found.lowest < 0 or (base + found.highest) * bits > size * 8:
         return found, Fault.BUFFER
@@ -256,9 +246,8 @@ def _leaves(
     extents: Sequence[int],
     starts: Sequence[int],
     blocks: Sequence[int],
-    grid: tuple[int, ...],
-    steps: tuple[int, ...],
-    sublanes: tuple[bool, ...],
+    wanted: Pattern,
+    packing: int,
 ) -> bool:
     """Whether registers begin beyond the last tile of a dimension, or before the first.
 
@@ -267,33 +256,28 @@ def _leaves(
     The passes of Mosaic in C++ cut too small a part of an array for a box that begins within a tile
     and name its last registers by constants, so those are judged by the `extents` of the array.
     """
+    grid, steps = _grid(wanted.shape, packing), wanted.steps
     for d, (extent, block, start) in enumerate(zip(extents, blocks, index, strict=True)):
         last = int(start) + (max(grid[d] - 1, 0) * steps[d] if d < len(grid) else 0)
         inner = starts[d] % block
-        before = start < -inner and (d != len(extents) - 2 or sublanes[0])
+        before = start < -inner and (d != len(extents) - 2 or wanted.sublanes[0])
         if before or last >= -(-(inner + extent) // block) * block - inner:
             return True
     return False
 
 
-def registers(
-    digits: tuple[Digits, ...],
-    starts: tuple[int, ...],
-    shape: tuple[int, ...],
-    steps: tuple[int, ...],
-    sublanes: tuple[bool, ...],
-    offsets: tuple[int, ...],
-    packing: int,
-    *,
-    straight: bool = False,
-) -> Registers | None:
-    """How a register access splits into strided views, or None if it is not on lane 0.
+def _grid(shape: tuple[int, ...], packing: int) -> tuple[int, ...]:
+    """What of a shape (grid..., 8, 128[, p]) counts registers."""
+    return shape[: -2 if packing == 1 else -3]
 
-    The views have the axes of memory, or if `straight` those of `shape`.
-    """
+
+def registers(
+    digits: tuple[Digits, ...], starts: tuple[int, ...], wanted: Pattern, packing: int
+) -> Registers | None:
+    """How a register access splits into strided views, or None if it is not on lane 0."""
     row = LANES * packing
-    rank = 2 if packing == 1 else 3
-    grid = shape[: len(shape) - rank]
+    shape, steps = wanted.shape, wanted.steps
+    grid = _grid(shape, packing)
     origin = sum(boxes.offset_of(d, s) for d, s in zip(digits, starts, strict=True))
     if origin % row:
         return None
@@ -304,8 +288,8 @@ def registers(
         if any(m % row for m in moved):
             return None
         runs.append(_progressions(list(enumerate(moved))))
-    rows = [(s, offsets[s] * row) for s, valid in enumerate(sublanes) if valid]
-    order = tuple(range(len(shape))) if straight else _order(len(grid), rank)
+    rows = [(s, wanted.offsets[s] * row) for s, valid in enumerate(wanted.sublanes) if valid]
+    order = tuple(range(len(shape))) if wanted.straight else _order(len(grid), packing)
     pieces: list[Piece] = []
     for combination in itertools.product(*runs, _progressions(rows)):
         *blocks, sublane = combination
@@ -326,9 +310,9 @@ def registers(
     return Registers(tuple(pieces), low, high, order, len(rows) == SUBLANES)
 
 
-def _order(grid: int, rank: int) -> tuple[int, ...]:
+def _order(grid: int, packing: int) -> tuple[int, ...]:
     sub, lane = grid, grid + 1
-    packed = (grid + 2,) if rank == 3 else ()
+    packed = (grid + 2,) if packing > 1 else ()
     if grid < 2:
         return (*range(grid), sub, *packed, lane)
     return (*range(grid - 1), sub, *packed, grid - 1, lane)

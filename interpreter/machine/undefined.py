@@ -19,7 +19,8 @@ from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocati
 from pallasite.interpreter import values
 from pallasite.interpreter.machine.accesses import Box, Rows
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.register_access import Pattern, access, pattern
+from pallasite.interpreter.machine.register_access import access
+from pallasite.interpreter.machine.rows import Pattern, pattern
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import Array
 from pallasite.layouts.registers import SUBLANES

@@ -17,7 +17,8 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.order import Order
 from pallasite.interpreter.machine.regions import span_text
-from pallasite.interpreter.machine.register_access import access, pattern
+from pallasite.interpreter.machine.register_access import access
+from pallasite.interpreter.machine.rows import pattern
 from pallasite.targets import get_target
 
 POLICIES = ("eager", "on_wait", "random")

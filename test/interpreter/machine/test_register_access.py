@@ -10,7 +10,8 @@ from pallasite.diagnostics import ExecutionError
 from pallasite.interpreter.machine import register_access, rows
 from pallasite.interpreter.machine.codec import codec
 from pallasite.interpreter.machine.memory import Memory
-from pallasite.interpreter.machine.register_access import MOST_KEPT, access, pattern
+from pallasite.interpreter.machine.register_access import MOST_KEPT, access
+from pallasite.interpreter.machine.rows import pattern
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import native_tiling
 
@@ -51,21 +52,21 @@ def test_kept_accesses_do_what_others_do(name, element):
         index = (8 * packing * (turn % 2), 0)
         found = access(kept, "load", index, wanted, None)
         loaded = found.load(kept)
-        arguments = steps, sublanes, offsets
-        expected = rows.load_rows(plain, index, shape, *arguments)
+        apart = rows.plan(plain, "load", index, wanted, None)
+        expected = rows.read(plain, apart, shape)
         np.testing.assert_array_equal(loaded, expected)
         assert loaded.strides == expected.strides
         assert not np.shares_memory(loaded, kept.buffer.bytes)
-        value = rows.load_rows(
-            source, (8 * packing * turn, 0), shape, (8 * packing, 128)[: len(grid)]
-        )
+        taken = pattern(shape, (8 * packing, 128)[: len(grid)])
+        value = access(source, "load", (8 * packing * turn, 0), taken, None).load(source)
         found.store(kept, value)
-        rows.store_rows(plain, index, value, *arguments)
+        rows.write(plain, apart, value, None, add=False)
         np.testing.assert_array_equal(kept.buffer.bytes, plain.buffer.bytes)
         np.testing.assert_array_equal(kept.buffer.shadow, plain.buffer.shadow)
         mask = np.arange(1024).reshape(8, 128) % 3 == 0
-        found.store(kept, value, np.broadcast_to(mask, (*grid, 8, 128)))
-        rows.store_rows(plain, index, value, *arguments, np.broadcast_to(mask, (*grid, 8, 128)))
+        everywhere = np.broadcast_to(mask, (*grid, 8, 128))
+        found.store(kept, value, everywhere)
+        rows.write(plain, apart, value, everywhere, add=False)
         np.testing.assert_array_equal(kept.buffer.bytes, plain.buffer.bytes)
     assert access(kept, "load", (0, 0), wanted, None) is access(kept, "store", (0, 0), wanted, None)
 
@@ -84,5 +85,6 @@ def test_a_ref_keeps_a_limited_number(monkeypatch):
     ref, wanted = make(f32, 0), pattern((8, 128))
     for row in range(0, 256, 8):
         loaded = access(ref, "load", (row, 0), wanted, None).load(ref)
-        np.testing.assert_array_equal(loaded, rows.load_rows(ref, (row, 0), (8, 128)))
+        apart = rows.plan(ref, "load", (row, 0), wanted, None)
+        np.testing.assert_array_equal(loaded, rows.read(ref, apart, (8, 128)))
     assert len(ref.registers) == 2

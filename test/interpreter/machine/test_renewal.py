@@ -15,8 +15,9 @@ from pallasite.dialects import make_context
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.machine import Machine
-from pallasite.interpreter.machine.register_access import access, pattern
+from pallasite.interpreter.machine.register_access import access
 from pallasite.interpreter.machine.renewal import MOST_ACCESSES, MOST_REFS
+from pallasite.interpreter.machine.rows import pattern
 from pallasite.interpreter.options import Options
 from pallasite.interpreter.run import Prepared, execute, prepare
 from pallasite.targets import get_target

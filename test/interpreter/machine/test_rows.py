@@ -28,6 +28,18 @@ def make(shape, element, tiling=None) -> Ref:
     return Ref.of(buffer, element, shape, tiling)
 
 
+def load(ref: Ref, index, *wanted) -> np.ndarray:
+    """The registers of `rows.pattern(*wanted)` at `index`."""
+    pattern = rows.pattern(*wanted)
+    return rows.read(ref, rows.plan(ref, "load", index, pattern, None), pattern.shape)
+
+
+def store(ref: Ref, index, array: np.ndarray, *wanted, mask=None) -> None:
+    """Stores `array` to the registers of `rows.pattern(array.shape, *wanted)` at `index`."""
+    found = rows.plan(ref, "store", index, rows.pattern(array.shape, *wanted), None)
+    rows.write(ref, found, array, mask, add=False)
+
+
 def physical(ref: Ref) -> np.ndarray:
     return ref.buffer.bytes.view(np.uint32).reshape(-1, 128)
 
@@ -41,7 +53,7 @@ def test_one_register_is_eight_rows_of_words(element):
     packing = codec(element).packing
     ref = make((8 * packing * 4, 384), element)
     shape = (8, 128) if packing == 1 else (8, 128, packing)
-    loaded = rows.load_rows(ref, (8 * packing * 2, 256), shape)
+    loaded = load(ref, (8 * packing * 2, 256), shape)
     first = (2 * 3 + 2) * 8
     np.testing.assert_array_equal(loaded, register(physical(ref)[first : first + 8], element))
 
@@ -52,14 +64,14 @@ def test_a_grid_is_its_registers_and_is_row_major_inside(element):
     ref = make((3, 8 * packing * 4, 384), element)
     tail = (8, 128) if packing == 1 else (8, 128, packing)
     steps = (1, 8 * packing, 128)
-    grid = rows.load_rows(ref, (1, 8 * packing, 0), (2, 3, 3, *tail), steps)
+    grid = load(ref, (1, 8 * packing, 0), (2, 3, 3, *tail), steps)
     for g in np.ndindex(2, 3, 3):
         at = [1 + g[0], 8 * packing * (1 + g[1]), 128 * g[2]]
-        np.testing.assert_array_equal(grid[g], rows.load_rows(ref, at, tail))
+        np.testing.assert_array_equal(grid[g], load(ref, at, tail))
     order = (0, 1, 3, 5, 2, 4) if packing > 1 else (0, 1, 3, 2, 4)
     assert grid.transpose(order).flags.c_contiguous
     target = make((3, 8 * packing * 4, 384), element)
-    rows.store_rows(target, (1, 8 * packing, 0), grid, steps)
+    store(target, (1, 8 * packing, 0), grid, steps)
     box = (2, 8 * packing * 3, 384)
     origin = (1, 8 * packing, 0)
     np.testing.assert_array_equal(target.load(origin, box), ref.load(origin, box))
@@ -69,19 +81,19 @@ def test_sublane_masks_strides_and_shuffles():
     ref = make((64, 128), f32)
     flat = physical(ref).view(np.float32)
     mask = (True, False, True, True, True, True, True, False)
-    loaded = rows.load_rows(ref, (3, 0), (8, 128), (), mask, tuple(4 * s for s in range(8)))
+    loaded = load(ref, (3, 0), (8, 128), (), mask, tuple(4 * s for s in range(8)))
     for s in range(8):
         if mask[s]:
             np.testing.assert_array_equal(loaded[s], flat[3 + 4 * s])
         else:
             assert np.isnan(loaded[s]).all()
     shuffle = (0, 4, 1, 5, 2, 6, 3, 7)
-    loaded = rows.load_rows(ref, (8, 0), (8, 128), (), rows.ALL, shuffle)
+    loaded = load(ref, (8, 0), (8, 128), (), rows.ALL, shuffle)
     np.testing.assert_array_equal(loaded, flat[[8 + o for o in shuffle]])
-    replicated = rows.load_rows(ref, (5, 0), (8, 128), (), rows.ALL, (0,) * 8)
+    replicated = load(ref, (5, 0), (8, 128), (), rows.ALL, (0,) * 8)
     np.testing.assert_array_equal(replicated, np.broadcast_to(flat[5], (8, 128)))
     value = np.arange(1024, dtype=np.float32).reshape(8, 128)
-    rows.store_rows(ref, (16, 0), value, (), mask, shuffle)
+    store(ref, (16, 0), value, (), mask, shuffle)
     for s in range(8):
         same = (flat[16 + shuffle[s]] == value[s]).all()
         assert same == mask[s]
@@ -90,16 +102,16 @@ def test_sublane_masks_strides_and_shuffles():
 def test_the_base_row_may_be_negative_where_sublanes_are_masked_off():
     ref = make((8, 128), f32)
     mask = (False,) * 3 + (True,) * 5
-    loaded = rows.load_rows(ref, (-3, 0), (8, 128), (), mask)
+    loaded = load(ref, (-3, 0), (8, 128), (), mask)
     np.testing.assert_array_equal(loaded[3:], ref.read()[:5])
     with pytest.raises(ExecutionError, match=r"at \[-3, 0\] is outside memref of shape \[8, 128\]"):
-        rows.load_rows(ref, (-3, 0), (8, 128))
+        load(ref, (-3, 0), (8, 128))
 
 
 def test_registers_start_at_lane_zero():
     ref = make((8, 256), f32)
     with pytest.raises(ExecutionError) as caught:
-        rows.load_rows(ref, (0, 5), (8, 128))
+        load(ref, (0, 5), (8, 128))
     assert caught.value.code == "unaligned-register-access"
 
 
@@ -109,7 +121,7 @@ def test_narrow_tiles_of_packed_types_interleave_columns():
     ref = make((16, 256), BF16, tiling)
     array = np.arange(16 * 256, dtype=np.float32).reshape(16, 256) % 251
     ref.write(array)
-    loaded = rows.load_rows(ref, (8, 0), (8, 128, 2))
+    loaded = load(ref, (8, 0), (8, 128, 2))
     left = array[8:16, :128].reshape(4, 2, 128).transpose(0, 2, 1)
     right = array[8:16, 128:].reshape(4, 2, 128).transpose(0, 2, 1)
     np.testing.assert_array_equal(loaded, np.concatenate([left, right]))
@@ -122,14 +134,14 @@ def test_word_masks(element):
     before = ref.read()
     tail = (8, 128) if packing == 1 else (8, 128, packing)
     mask = np.arange(1024).reshape(8, 128) % 3 == 0
-    rows.store_rows(ref, (0, 0), np.ones(tail, np.float32), mask=mask)
+    store(ref, (0, 0), np.ones(tail, np.float32), mask=mask)
     chosen = np.repeat(mask, packing, axis=0)
     np.testing.assert_array_equal(ref.read(), np.where(chosen, 1, before))
 
 
 def test_steps_that_skip_rows_inside_tiles():
     ref = make((64, 128), f32)
-    grid = rows.load_rows(ref, (0, 0), (3, 1, 8, 128), (12, 128))
+    grid = load(ref, (0, 0), (3, 1, 8, 128), (12, 128))
     flat = physical(ref).view(np.float32)
     for g in range(3):
         np.testing.assert_array_equal(grid[g, 0], flat[12 * g : 12 * g + 8])
@@ -139,5 +151,5 @@ def test_one_dimensional_arrays():
     ref = make((4096,), BF16)
     array = np.arange(4096, dtype=np.float32) % 256
     ref.write(array)
-    grid = rows.load_rows(ref, (0,), (2, 8, 128, 2), (2048,))
+    grid = load(ref, (0,), (2, 8, 128, 2), (2048,))
     np.testing.assert_array_equal(grid.transpose(0, 1, 3, 2).reshape(-1), array)
