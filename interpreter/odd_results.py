@@ -16,7 +16,11 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import Array
 
-_ALL_OF_IT = "write all of it, or start from an input by input_output_aliases"
+_ALL_OF_IT = (
+    "write all of it, in a grid with a step for each block, pl.cdiv(n, size), or start from an "
+    "input by input_output_aliases"
+)
+_NAMED_ONLY = "store to its ref, out[...] = value: out = value gives a value a name"
 _ALL_OF_A_BLOCK = (
     "a block of an output begins undefined, also where the memory is an input's: write all of it, "
     "out[...] = input[...], or keep the output in HBM: out_specs=pl.BlockSpec(memory_space=pl.ANY)"
@@ -54,6 +58,7 @@ def unwritten(
                     Note("on a TPU they are whatever the memory held before the call"),
                     *_given_up(core, ref),
                     Note(_ALL_OF_A_BLOCK if ref.buffer.aliased else _ALL_OF_IT),
+                    *([Note(_NAMED_ONLY)] if found.whole else []),
                 ],
                 severity="warning",
             )

@@ -26,8 +26,9 @@ from pallasite.frontend.jaxprs.rules import Result, rule
 from pallasite.frontend.jaxprs.tracer import Equation, Value
 
 COUNT_KEPT = (
-    "a wait that leaves the count as it is",
-    "wait with decrement=True, and signal again, or look at pl.semaphore_read",
+    "a wait that leaves the count as it is, of which JAX lowers one that takes it away",
+    "wait with decrement=True and signal again, pl.semaphore_signal(sem, n), or look at "
+    "pl.semaphore_read(sem)",
 )
 """What is said of a wait with decrement=False, and what to do instead."""
 

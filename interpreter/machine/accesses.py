@@ -33,6 +33,8 @@ class Unwritten(NamedTuple):
     """The index of the first one."""
     span: tuple[int, int]
     """First byte of the buffer, and one past the last, among which they are."""
+    whole: bool = False
+    """Whether it is all that is loaded."""
 
 
 class Access(Protocol):
@@ -81,7 +83,9 @@ class Box:
         bits = ref.codec.bits
         span = int(offsets.min()) * bits // 8, -(-(int(offsets.max()) + 1) * bits // 8)
         count = int(written.size - np.count_nonzero(written))
-        return Unwritten(f"{count} of {written.size} elements", element, span)
+        return Unwritten(
+            f"{count} of {written.size} elements", element, span, count == written.size
+        )
 
 
 @dataclass(slots=True)

@@ -71,7 +71,8 @@ def _left_out(
     if not writes:
         return (
             f"{what} is written nowhere in the kernel",
-            "store to its ref, out[...] = value, or leave it out of out_shape",
+            "store to its ref, out[...] = value (out = value gives a value a name), or leave it "
+            "out of out_shape",
         )
     if len(kernels) > 1 or kernels[0].windows[place].low is not None:
         return None  # Blocks of elements overlap: another step may write the rest.
@@ -82,8 +83,8 @@ def _left_out(
         return (
             f"the steps of the grid come to {steps} of {blocks} blocks of {what} at most, which "
             f"are {list(window.bounds or ())} each",
-            "give the grid a step for each block, the output a smaller shape, or start from an "
-            "input by input_output_aliases",
+            "give the grid a step for each block, pl.cdiv(n, size), the output a smaller shape, or "
+            "start from an input by input_output_aliases",
         )
     return None
 

@@ -59,13 +59,19 @@ def _fault(error: Exception) -> str:
 
 
 def _tell(error: Exception, explanation: Diagnostic) -> None:
-    """Adds `explanation` to an `error` of JAX's lowering. It comes first where JAX takes what its
-    verifier says for a fault of its own, and asks to file a bug."""
-    if isinstance(error, VerificationError):
-        details = str(error).removeprefix(MLIR_ERR_PREFIX)
+    """Adds `explanation` to an `error` of JAX's lowering. It comes first where JAX takes what it
+    says for a fault of its own, and asks to file a bug."""
+    said = str(error)
+    if said.startswith(MLIR_ERR_PREFIX):
+        details = said.removeprefix(MLIR_ERR_PREFIX)
         error.args = (f"{explanation}\nJAX lowers it to what its verifier refuses: {details}",)
+    elif _FILE_AN_ISSUE.search(said):
+        error.args = (f"{explanation}\nJAX: {_FILE_AN_ISSUE.sub('', said)}",)
     else:
         error.add_note(str(explanation))
+
+
+_FILE_AN_ISSUE = re.compile(r"\.? Please file an issue (at|on) \S+")
 
 
 _LOWERED_WIDE = (

@@ -9,6 +9,7 @@ import numpy as np
 
 from pallasite.jax.fault import Fault
 
+_PARAMETERS = "a kernel's parameters are the prefetched scalars, then inputs, outputs and scratch"
 _STORED = r"Invalid shape for `swap`.* Expected shape: (\(.*?\))\. Value shape: (\(.*?\))"
 
 
@@ -30,6 +31,12 @@ def _ones_before(value: str, part: str) -> bool:
     sizes, extents = _sizes(value), _sizes(part)
     more = len(extents) - len(sizes)
     return more > 0 and extents == (1,) * more + sizes
+
+
+def _ones_left_out(value: str, part: str) -> bool:
+    """Whether they differ by dimensions of size 1, and the value does not fill the part so."""
+    sizes, extents = ([n for n in _sizes(text) if n != 1] for text in (value, part))
+    return sizes == extents and not _broadcasts(value, part)
 
 
 FAULTS_OF_SHAPES = (
@@ -100,7 +107,7 @@ FAULTS_OF_SHAPES = (
         "shapes fit if each dimension is equal, or 1 in one of them",
         (
             "slice one value, or repeat the other: jnp.tile(x, (2, 1)) for twice the rows",
-            "a kernel's parameters are the prefetched scalars, then inputs, outputs and scratch",
+            _PARAMETERS,
         ),
     ),
     Fault(
@@ -112,11 +119,22 @@ FAULTS_OF_SHAPES = (
     Fault(
         ValueError,
         _STORED,
+        "a value has the dimensions of the ref that it is stored to, of size 1, too",
+        (
+            "reduce with keepdims=True: jnp.sum(x, axis=1, keepdims=True)",
+            "or give the value that shape: value[:, None], value.reshape(ref.shape)",
+        ),
+        applies=lambda said: _ones_left_out(said[2], said[1]),
+    ),
+    Fault(
+        ValueError,
+        _STORED,
         "a value fills the part of the ref that it is stored to",
         (
             "store it to a part of its size: ref[pl.ds(0, n)] = value",
-            "give the blocks of inputs and outputs the sizes that the kernel computes with",
+            "give blocks and scratch the sizes that the kernel computes with",
             "a slice ends where its ref does: of 16 rows, ref[12:20] is 4",
+            _PARAMETERS,
         ),
         applies=lambda said: not _broadcasts(said[2], said[1]),
     ),

@@ -159,6 +159,19 @@ FAULTS = (
         ),
     ),
     Fault(
+        ValueError,
+        "must be called on `Ref` types|Expected cotangent type Ref",
+        "what JAX maps or differentiates is a function of values",
+        ("read the ref first, and hand on its value: jax.vmap(f)(ref[...])",),
+    ),
+    Fault(
+        TypeError,
+        "'NoneType' object is not callable",
+        "a block of a pipeline has an index map",
+        ("write pl.BlockSpec(block, lambda i: (i, 0)), with a number per axis of its grid",),
+        "mosaic/pipeline.py",
+    ),
+    Fault(
         AttributeError,
         "no attribute 'inner_aval'",
         "a pipeline copies blocks of refs",
