@@ -143,10 +143,6 @@ class VectorLayout:
         """The vector shape of one register."""
         return register_shape(self.bits)
 
-    def full_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape of the vector type that holds the whole value: grid, then register."""
-        return self.grid_shape(shape) + self.register_shape()
-
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Row-major strides of the grid, in registers."""
         grid = self.grid_shape(shape)

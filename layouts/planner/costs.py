@@ -71,9 +71,9 @@ class Costs:
         """Instructions that `Program.merge` of two registers takes."""
         return 1 if self.any_shuffle else _merge(tuple(pattern))
 
-    def gather(self, lanes: bool) -> float:
-        """The cost of one gather along the lanes or along the sublanes."""
-        return self.cross_lane if lanes else 1.0
+    def gather(self, *, along_lanes: bool) -> float:
+        """The cost of one gather along the lanes, or else along the sublanes."""
+        return self.cross_lane if along_lanes else 1.0
 
     def transpose_block(self, packing: int, used: float = math.inf) -> float:
         """The cost of transposing a block of 128x128 elements, of which a word holds `packing`.

@@ -104,7 +104,8 @@ def apply_index(
     if not moving.any():
         return value
     gathers = int(moving[which].sum())
-    program.afford(program.costs.copies * program.costs.gather(modulus == LANES) * gathers)
+    each = program.costs.gather(along_lanes=modulus == LANES)
+    program.afford(program.costs.copies * each * gathers)
     # What one function serves, it serves in the first register.
     few = len(which) <= 2 * LANES and Field.is_affine(patterns[which[0]], modulus)
     if len(patterns) == 1 or few:

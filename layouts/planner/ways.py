@@ -48,7 +48,7 @@ def of_gathering_columns(move: WordMove, costs: Costs) -> float:
     displaced[place] = move.displaced[n, s, segment]
     rows = np.where(middle >= 0, middle * SUBLANES + np.arange(SUBLANES)[:, None], -1)
     turned = move.wanted & (move.sublane != np.arange(SUBLANES)[:, None])
-    later = costs.gather(False) * int(any_along(turned, 1, 2).sum())
+    later = costs.gather(along_lanes=False) * int(any_along(turned, 1, 2).sum())
     return _within_rows(rows, displaced, middle, costs) + later
 
 

@@ -138,7 +138,7 @@ def usual_cost(move: Move, costs: Costs) -> float:
     ordered = np.sort(registers, -1)
     different = 1 + (ordered[..., 1:] != ordered[..., :-1]).sum(-1)
     moves = (2 * different[0] - 1) + (2 * different[1] - 1) * (layers - 1)
-    each = layers * (costs.gather(True) + 1) - 1 + moves
+    each = layers * (costs.gather(along_lanes=True) + 1) - 1 + moves
     whole = costs.copies * float(each.mean()) * len(target.first) * target.blocks
     return whole if amounts.size > _FEW_AMOUNTS else _SHARED * whole
 

@@ -168,7 +168,7 @@ def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> in
     middle = WordMove(move.starts, middle_register, keep, middle_lane, move.slope)
     # What the gathers along the sublanes will cost at least is not there for the others.
     turned = move.wanted & (move.sublane != np.arange(SUBLANES)[None, :, None])
-    later = costs.copies * costs.gather(False) * int(any_along(turned, 1, 2).sum())
+    later = costs.copies * costs.gather(along_lanes=False) * int(any_along(turned, 1, 2).sum())
     with program.reserve(later):
         made = gather_within_rows(program, x, middle, costs, 40)
     if made is None:

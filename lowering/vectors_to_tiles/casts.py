@@ -82,7 +82,7 @@ def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None
     """1 where the mask is set, else 0 (-1 for a sign extension), in the width of its data first."""
     result, signed = op.results[0], isinstance(op, arith.ExtSIOp)
     element = IntegerType(held.layout.bits)
-    kind = cast(VectorType[Attribute], grid_type(held.layout, held.shape, element))
+    kind = grid_type(held.layout, held.shape, element)
     if held.layout.bits == 32 and not signed:
         made = c.emit(arith.ExtUIOp.create(operands=[held.grid], result_types=[kind]))
     else:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
@@ -44,7 +42,7 @@ def lower_constant(op: arith.ConstantOp, c: Converter) -> None:
         )  # fmt: skip
     shape, element = shape_of(op.results[0].type), element_of(op.results[0])
     layout = VectorLayout.replicated(len(shape), data_bits(element))
-    kind = cast(VectorType[Attribute], grid_type(layout, shape, element))
+    kind = grid_type(layout, shape, element)
     c.define(op.results[0], c.emit(arith.ConstantOp(splat(kind, value))), layout)
     c.retire(op)
 
@@ -90,7 +88,7 @@ def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
     layout = VectorLayout.native(
         rank, 32, 0 if rank - 2 in dims else None, 0 if rank - 1 in dims else None
     )
-    kind = cast(VectorType[Attribute], grid_type(layout, shape, i32))
+    kind = grid_type(layout, shape, i32)
     total: SSAValue | None = None
     weight = 1
     for dim in reversed(dims):

@@ -17,7 +17,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 from pallasite.passes.check_kernel.vectors import gather_form, gather_unit
 
 
-def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAValue:
+def gather(source: SSAValue, index: SSAValue, c: Converter, *, lanes: bool) -> SSAValue:
     """`take_along_axis` on a matrix of registers, along lanes or sublanes.
 
     One hardware gather per register along the axis; selects keep the one that holds the element.
@@ -61,7 +61,7 @@ def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
     rank = len(shape_of(source.type))
     lanes = op.dimensions.get_values()[0] == rank - 1
     element = element_of(source)
-    gathered = gather(words(source, c).grid, words(index, c).grid, lanes, c)
+    gathered = gather(words(source, c).grid, words(index, c).grid, c, lanes=lanes)
     made = Tiled(gathered, VectorLayout.native(rank, 32), shape_of(result.type))
     c.define(result, *_from_words(made, element, c))
     c.retire(op)

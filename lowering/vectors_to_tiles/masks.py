@@ -32,7 +32,7 @@ def mask_in_layout(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAVa
     if held.layout.bits == layout.bits:
         return c.in_layout(value, layout)
     if (number := arith.splat_number(value)) is not None:
-        kind = cast(VectorType[Attribute], grid_type(layout, held.shape, i1))
+        kind = grid_type(layout, held.shape, i1)
         return c.emit(arith.ConstantOp(splat(kind, number)))
     if layout.bits < 32 and (made := c.form("mask", value, layout)) is not None:
         return made
@@ -90,10 +90,7 @@ def _unpacked(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
     """A mask of packed elements for words: 1 and 0 in the packed width, widened and compared."""
     from pallasite.lowering.vectors_to_tiles.casts import widen
 
-    kind = cast(
-        VectorType[Attribute],
-        grid_type(held.layout, held.shape, IntegerType(held.layout.bits)),
-    )
+    kind = grid_type(held.layout, held.shape, IntegerType(held.layout.bits))
     one, zero = (c.emit(arith.ConstantOp(splat(kind, n))) for n in (1, 0))
     chosen = c.emit(arith.SelectOp(held.grid, one, zero))
     number, found = widen(Tiled(chosen, held.layout, held.shape), i32, c)
@@ -107,7 +104,7 @@ def _packed(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
     from pallasite.lowering.vectors_to_tiles.casts import narrow
 
     held = c.tiled(value)
-    kind = cast(VectorType[Attribute], grid_type(held.layout, held.shape, i32))
+    kind = grid_type(held.layout, held.shape, i32)
     one, zero = (c.emit(arith.ConstantOp(splat(kind, n))) for n in (1, 0))
     chosen = c.emit(arith.SelectOp(held.grid, one, zero))
     number, found = narrow(Tiled(chosen, held.layout, held.shape), IntegerType(layout.bits), c)

@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[type[Operation], str]] = {
 }
 
 
-def combiner(kind: str, integer: bool) -> type[Operation]:
+def combiner(kind: str, *, integer: bool = False) -> type[Operation]:
     """The operation that folds two registers."""
     return arith.AddiOp if kind == "add" and integer else KINDS[kind][0]
 
@@ -54,7 +54,7 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     held = _folded_choice(op, dims, kind, c) or _reducible(op.source, dims, c)
     element = held.element
     if kind in ("maximumf", "minimumf") and held.layout.bits == 16:
-        held = _folded_blocks(held, dims, combiner(kind, False).name, c)
+        held = _folded_blocks(held, dims, combiner(kind).name, c)
         if not _numbers_registers(dims, held.layout):
             value, layout = widen(held, f32, c)
             held = Tiled(value, layout, held.shape)
@@ -107,9 +107,7 @@ def _folded_choice(
     folded = _folded_blocks(mask, dims, arith.OrIOp.name if one else arith.AndIOp.name, c)
     if folded.shape == mask.shape:
         return None
-    numbers = cast(
-        VectorType[Attribute], grid_type(folded.layout, folded.shape, element_of(op.source))
-    )
+    numbers = grid_type(folded.layout, folded.shape, element_of(op.source))
     values = [c.emit(arith.ConstantOp(splat(numbers, n))) for n in (found.yes, found.no)]
     return Tiled(c.emit(arith.SelectOp(folded.grid, *values)), folded.layout, folded.shape)
 
@@ -161,7 +159,7 @@ def without_dims(layout: VectorLayout, dims: Sequence[int], rank: int) -> Vector
 def reduce_dims(held: Tiled, dims: Sequence[int], kind: str, integer: bool, c: Converter) -> Tiled:
     """`held` with every dimension of `dims` folded to extent 1, replicated where it was tiled."""
     layout, shape = held.layout, list(held.shape)
-    fold = combiner(kind, integer)
+    fold = combiner(kind, integer=integer)
     value = held.grid
     leading = layout.leading_dims(len(shape))
     for position, dim in enumerate(leading):
@@ -212,7 +210,7 @@ def _fold_tiles(
         if number < blocks - 1:
             pieces.append(cut(value, place, number + 1, blocks - 1 - number, c))
         value = c.emit(grid.ConcatOp(pieces, place)) if len(pieces) > 1 else part
-    fold = combiner(kind, integer)
+    fold = combiner(kind, integer=integer)
     value = c.emit(grid.ReduceOp(value, place, fold.name))
     distance = layout.tile_rows
     while distance < SUBLANES:
@@ -233,7 +231,7 @@ def _fold_axis(
 ) -> SSAValue:  # fmt: skip
     """The blocks of rows (`axis` 0) or lanes (1) folded onto the first, whatever the padding."""
     shape = cast(VectorType[Attribute], value.type).get_shape()
-    dim, fold = len(shape) - 4 + axis, combiner(kind, integer)
+    dim, fold = len(shape) - 4 + axis, combiner(kind, integer=integer)
     blocks, end = shape[dim], offset + extent - (shape[dim] - 1) * block
     if kind == "add" or offset or blocks == 1 or end == block:
         value = mask_axis(value, axis - 2, offset, extent, block, neutral_value(kind), c)
@@ -320,7 +318,7 @@ def _with_accumulator(
     reduced = Tiled(value, layout, shape)
     common = agree([reduced, c.tiled(op.acc)], layout.bits)
     operands = [c.relayout(reduced, common).grid, c.in_layout(op.acc, common)]
-    return c.emit(combiner(kind, integer)(*operands)), common
+    return c.emit(combiner(kind, integer=integer)(*operands)), common
 
 
 def all_reduce(

@@ -282,4 +282,4 @@ def _row_strided(held: Tiled, amount: SSAValue, stride: int, c: Converter) -> SS
     wrapped = c.emit(arith.RemSIOp(shift, size))
     index = c.emit(arith.AddiOp(c.emit(arith.SubiOp(lanes, wrapped)), size))
     index = c.emit(arith.RemSIOp(index, size))
-    return gather(held.grid, index, True, c)
+    return gather(held.grid, index, c, lanes=True)

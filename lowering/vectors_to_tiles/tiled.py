@@ -79,7 +79,9 @@ def as_native(held: Tiled) -> Tiled:
     return replace(held, layout=replace(layout, tile_rows=layout.native_rows))
 
 
-def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:
+def grid_type(
+    layout: VectorLayout, shape: Sequence[int], element: Attribute
+) -> VectorType[Attribute]:
     """The vector type of a grid that holds a `shape` of `element` in `layout`."""
     return vector_of(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))
 

@@ -33,7 +33,7 @@ class Cut:
     `piece` rows, within one tile, or half in one and half in the next (`straddles`)."""
 
     piece: int
-    straddles: bool
+    straddles: bool = False
 
 
 def cut_of(start: SSAValue, size: int, held: int, tile: int) -> Cut | None:
@@ -43,15 +43,15 @@ def cut_of(start: SSAValue, size: int, held: int, tile: int) -> Cut | None:
     if _stays_whole(start, size, held, tile) or size <= 0:
         return None
     if size == 1:
-        return Cut(1, False)
+        return Cut(1)
     if first is None:
         fits = size <= tile and tile % size == 0 and remainder(start, size) == 0
-        return Cut(size, False) if fits else None
+        return Cut(size) if fits else None
     if first % tile + size <= tile:
-        return Cut(gcd(first % tile, size, tile), False)
+        return Cut(gcd(first % tile, size, tile))
     half = size // 2
     if size % 2 == 0 and tile % half == 0 and first % tile == tile - half:
-        return Cut(half, True)
+        return Cut(half, straddles=True)
     return None
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import test as test_dialect
-from xdsl.dialects.builtin import IntegerType, ModuleOp, VectorType, bf16, f32, i1, i8, i16, i32
+from xdsl.dialects.builtin import IntegerType, ModuleOp, bf16, f32, i1, i8, i16, i32
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.interpreter.facts import Facts
@@ -21,6 +21,7 @@ from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 from pallasite.targets import get_target
 
 from ..layouts import moving
@@ -43,7 +44,7 @@ def run(ops: list[Operation], inputs: dict[SSAValue, Any], facts: Facts) -> dict
 
 def check(case, target: str, element: Any, seed: int) -> None:
     move = case.move
-    grids = [VectorType(element, layout.full_shape(shape)) for layout, shape in move.sources]
+    grids = [grid_type(layout, shape, element) for layout, shape in move.sources]
     holder = test_dialect.TestOp(result_types=grids)
     ops: list[Operation] = []
 
@@ -53,7 +54,7 @@ def check(case, target: str, element: Any, seed: int) -> None:
 
     result = emit(plan(move, Costs.of(get_target(target))), holder.results, insert)
     layout, shape = move.destination
-    assert result.type == VectorType(element, layout.full_shape(shape))
+    assert result.type == grid_type(layout, shape, element)
 
     rng = np.random.default_rng(seed)
     kind = carrier(element)
@@ -65,7 +66,7 @@ def check(case, target: str, element: Any, seed: int) -> None:
     for pattern in (0, 1):
         inputs = {}
         for value, source, array in zip(holder.results, move.sources, arrays, strict=True):
-            full = poison(element, source[0].full_shape(source[1]), pattern)
+            full = poison(element, grid_type(*source, element).get_shape(), pattern)
             held = moving.place(source, array.astype(np.float64), np.nan)
             inputs[value] = np.where(np.isnan(held), full, np.nan_to_num(held).astype(kind)).astype(
                 kind
@@ -271,7 +272,7 @@ def test_renaming_a_mask_keeps_it_a_mask():
 def test_prints_as_a_module():
     layout = VectorLayout.native(2, 32)
     move = Move.slice((layout, (256, 1024)), layout, (5, 111), (200, 700))
-    holder = test_dialect.TestOp(result_types=[VectorType(f32, layout.full_shape((256, 1024)))])
+    holder = test_dialect.TestOp(result_types=[grid_type(layout, (256, 1024), f32)])
     module = ModuleOp([holder])
 
     def insert(op: Operation) -> SSAValue:
