@@ -44,3 +44,11 @@
 %19 = vector.load %ref[%x, %x] {nontemporal = true} : memref<8x128xf32>, vector<8x128xf32>
 // CHECK: vector.store %a, %ref[%x, %x] : memref<8x128xf32>, vector<8x128xf32>
 vector.store %a, %ref[%x, %x] : memref<8x128xf32>, vector<8x128xf32>
+// CHECK: vector.extract %a[0, 127] : f32 from vector<8x128xf32>
+%20 = vector.extract %a[0, 127] : f32 from vector<8x128xf32>
+// CHECK: vector.extract %a[%x] : vector<128xf32> from vector<8x128xf32>
+%21 = vector.extract %a[%x] : vector<128xf32> from vector<8x128xf32>
+// CHECK: vector.insert %s, %a [7, %x] : f32 into vector<8x128xf32>
+%22 = vector.insert %s, %a [7, %x] : f32 into vector<8x128xf32>
+// CHECK: vector.insert %{{.*}}, %a [7] : vector<128xf32> into vector<8x128xf32>
+%23 = vector.insert %21, %a [7] : vector<128xf32> into vector<8x128xf32>
