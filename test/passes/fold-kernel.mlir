@@ -149,12 +149,12 @@ func.func @choices(%p: vector<8x128xi1>, %x: vector<8x128xf32>, %x2: vector<8x12
 // One result is not used, one comes from outside, one stays; the condition is known inside.
 // CHECK-LABEL: func.func @choices_between_numbers(
 // CHECK: %[[zero:.*]] = arith.constant dense<0.000000e+00>
-// CHECK-NOT: arith.select %p, %[[zero]], %[[zero]]
 // CHECK: %[[signed:.*]] = arith.select %p, %[[zero]], %{{.*}} : vector<8x128xi1>, vector<8x128xf32>
-// CHECK: func.return %[[zero]], %[[signed]]
+// CHECK-NEXT: func.return %[[zero]], %[[signed]]
 func.func @choices_between_numbers(%p: vector<8x128xi1>) -> (vector<8x128xf32>, vector<8x128xf32>) {
   %0 = arith.constant dense<0.0> : vector<8x128xf32>
-  %1 = arith.constant dense<0.0> : vector<8x128xf32>
+  %number = arith.constant 0.0 : f32
+  %1 = vector.broadcast %number : f32 to vector<8x128xf32>
   %2 = arith.constant dense<-0.0> : vector<8x128xf32>
   %3 = arith.select %p, %0, %1 : vector<8x128xi1>, vector<8x128xf32>
   %4 = arith.select %p, %0, %2 : vector<8x128xi1>, vector<8x128xf32>
