@@ -95,7 +95,8 @@ def _of_broadcast(op: vector.BroadcastOp, depth: int) -> Once:
 
 def _of_reshape(op: vector.ShapeCastOp, depth: int) -> Once:
     """Where a reduction has taken rows or lanes, one is put back for all; lanes that become rows
-    have one for all, but those that were rows before; else rows stay."""
+    have one for all, but those that were rows before; so have those that become leading ones. Else
+    lanes stay, and rows if they are as many."""
     source = op.operands[0]
     old, new = (cast(AnyVector, v.type).get_shape() for v in (source, op.results[0]))
     if new[-2:] == (old[-1], 1) and old[-1] > 1:
@@ -106,7 +107,12 @@ def _of_reshape(op: vector.ShapeCastOp, depth: int) -> Once:
         return False, True
     if new == (*old, 1, 1) and _has_lost(source, len(old), depth):
         return True, True
-    return kept_once(source, depth - 1) if old[-2:] == new[-2:] else (False, False)
+    if new[-2:] == (1, 1) and old[-1] > 1:
+        return False, _turned(source, depth) != "column"
+    if old[-1:] != new[-1:]:
+        return False, False
+    rows, lanes = kept_once(source, depth - 1)
+    return rows and old[-2:] == new[-2:], lanes
 
 
 def _turned(value: SSAValue, depth: int) -> Turned:

@@ -17,7 +17,13 @@ def place(value: str, axis: int = 0) -> str:
     kinds |= {"taken": ROWS, "sum": ROWS, "column": COLUMNS, "added": ROWS}
     kinds |= {"turned": "vector<4x128x1xf32>", "parted": "vector<2x2x8x128xf32>"}
     kinds |= {"regrouped": "vector<8x4x1xf32>", "splat": ROWS, "chosen": ROWS, "either": ROWS}
-    kinds |= {"one": ROWS, "put_back": ROWS, "most_once": "vector<4x1x1xf32>"}
+    kinds |= {name: "vector<4x1x1xf32>" for name in ("of_row", "of_lanes", "of_column")}
+    kinds |= {
+        "joined": "vector<2x16x128xf32>",
+        "one": ROWS,
+        "put_back": ROWS,
+        "most_once": "vector<4x1x1xf32>",
+    }
     kind = kinds.get(value, KIND)
     shape = kind.removeprefix("vector<").removesuffix("xf32>").split("x")
     left = "x".join(size for dim, size in enumerate(shape) if dim != axis)
@@ -51,6 +57,19 @@ def place(value: str, axis: int = 0) -> str:
     %put_back = vector.shape_cast %flat_sum : vector<4x128xf32> to {ROWS}
     %most_of_all = vector.multi_reduction <maximumf>, %x, %k2 [1, 2] : {KIND} to vector<4xf32>
     %most_once = vector.shape_cast %most_of_all : vector<4xf32> to vector<4x1x1xf32>
+    %column0 = vector.extract_strided_slice %last
+        {{offsets = [0, 0], sizes = [1, 4], strides = [1, 1]}} : vector<4x8xf32> to vector<1x4xf32>
+    %lanes0 = vector.extract_strided_slice %most
+        {{offsets = [0, 0], sizes = [1, 4], strides = [1, 1]}}
+        : vector<4x128xf32> to vector<1x4xf32>
+    %first = vector.extract_strided_slice %column
+        {{offsets = [0, 0, 0], sizes = [1, 4, 1], strides = [1, 1, 1]}}
+        : {COLUMNS} to vector<1x4x1xf32>
+    %of_column = vector.shape_cast %first : vector<1x4x1xf32> to vector<4x1x1xf32>
+    %of_row = vector.shape_cast %column0 : vector<1x4xf32> to vector<4x1x1xf32>
+    %of_lanes = vector.shape_cast %lanes0 : vector<1x4xf32> to vector<4x1x1xf32>
+    %spread = vector.broadcast %column : {COLUMNS} to {KIND}
+    %joined = vector.shape_cast %spread : {KIND} to vector<2x16x128xf32>
     %splat = arith.addf %row, %k3 : {ROWS}
     %chosen = arith.select %yes, %row, %rows : {ROWS}
     %either = scf.if %yes -> ({ROWS}) {{
@@ -84,6 +103,9 @@ def place(value: str, axis: int = 0) -> str:
         "splat",
         "chosen",
         "either",
+        "of_row",
+        "of_lanes",
+        "joined",
     ],
 )
 def test_places_along_leading_dimensions_need_rows_and_lanes(value: str) -> None:
@@ -91,7 +113,7 @@ def test_places_along_leading_dimensions_need_rows_and_lanes(value: str) -> None
 
 
 @pytest.mark.parametrize(
-    "value", ["x", "wide", "column", "mixed", "taken", "sum", "parted", "regrouped"]
+    "value", ["x", "wide", "column", "mixed", "taken", "sum", "parted", "regrouped", "of_column"]
 )
 def test_places_along_leading_dimensions(value: str) -> None:
     check(place(value))
