@@ -30,6 +30,10 @@ _Place = tuple[int, int, bool]
 stands for all."""
 _LOADS = (vector.LoadOp, tpu.VectorLoadOp)
 _BITCASTS = (arith.BitcastOp, tpu.BitcastOp)
+_TRANSPOSES = (vector.TransposeOp, tpu.TransposeOp)
+_FAMILIES = (_BITCASTS, (vector.ShapeCastOp,), _TRANSPOSES)
+_UNDONE = (*_BITCASTS, vector.ShapeCastOp, *_TRANSPOSES)
+"""Operations of which one of a family undoes others."""
 
 
 def is_constant(value: SSAValue) -> bool:
@@ -53,7 +57,7 @@ def registers(
 ) -> Registers:
     """A number for each register of `value`, the same for the same one; `COMPUTED` for those that
     are made inside of `op`."""
-    value = _uncast(value)
+    value = _unchanged(value)
     made, grid = value.owner, grid_of(value)
     exact = _rearranged(made, value, op, known, target) if isinstance(made, Operation) else None
     if exact is not None:
@@ -68,12 +72,21 @@ def registers(
     return np.broadcast_to(numbers[once], grid)
 
 
-def _uncast(value: SSAValue) -> SSAValue:
-    """`value` before the bitcasts that lead back to its type, which are dropped."""
-    source = value
-    while isinstance(op := source.owner, _BITCASTS):
+def _unchanged(value: SSAValue) -> SSAValue:
+    """`value` before bitcasts, reshapes or transposes that lead back to it, which are dropped."""
+    source, kinds = value, _BITCASTS
+    order: tuple[int, ...] = ()
+    while isinstance(op := source.owner, _UNDONE):
+        if source is value:
+            kinds = next(k for k in _FAMILIES if isinstance(op, k))
+            order = tuple(range(len(shape_of(value.type))))
+        if not isinstance(op, kinds):
+            break
+        if isinstance(op, vector.TransposeOp | tpu.TransposeOp):
+            made = [int(d) for d in op.permutation.get_values()]
+            order = tuple(made[d] for d in order)
         source = op.operands[0]
-        if source.type == value.type:
+        if source.type == value.type and order == tuple(sorted(order)):
             value = source
     return value
 
@@ -106,6 +119,8 @@ def _rearranged(
                 slice(o // u, o // u + n) for o, u, n in zip(offsets, unit, grid, strict=True)
             )
             return registers(source, op, known, target)[box]
+    elif isinstance(made, tpu.DynamicRotateOp):
+        return _rotated(made, unit, op, known, target)
     elif isinstance(made, vector.ShapeCastOp):
         source = made.operands[0]
         old, new = shape_of(source.type), shape_of(value.type)
@@ -115,6 +130,26 @@ def _rearranged(
         if whole or (len(old) > 1 and old[-2:] == new[-2:]):
             return registers(source, op, known, target).reshape(grid)
     return None
+
+
+def _rotated(
+    made: tpu.DynamicRotateOp,
+    unit: tuple[int, ...],
+    op: scf.IfOp,
+    known: dict[SSAValue, int],
+    target: Target,
+) -> Registers | None:
+    """The registers of what is rotated by whole ones; half words are, of few rows, along leading
+    dimensions only."""
+    amount, shape = arith.known_integer(made.amount), shape_of(made.value.type)
+    axis = made.dimension.value.data
+    if amount is None or made.stride is not None or shape[axis] % unit[axis]:
+        return None
+    if bit_width(made.value.type) == 16 and (axis >= len(shape) - 2 or shape[-2] > SUBLANES):
+        return None
+    if amount % unit[axis] or _place(made.value, target) != (0, 0, False):
+        return None
+    return np.roll(registers(made.value, op, known, target), amount // unit[axis], axis)
 
 
 def _joined(
@@ -139,7 +174,7 @@ def _joined(
         loaded = all(_is_loaded(part, target) for part in made.operands)
         if back == 2 or len(shape) < 2 or shape[-2] > SUBLANES or not loaded:
             return None
-    if bits == 8 and (shape[-1:] == (1,) or (back == 1 and shape[-2:-1] != (_tile(value),))):
+    if bits < 16 and (shape[-1:] == (1,) or (back == 1 and shape[-2:-1] != (_tile(value),))):
         return None
     parts = [registers(part, op, known, target) for part in made.operands]
     for number, part in enumerate(made.operands):

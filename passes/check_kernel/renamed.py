@@ -104,7 +104,7 @@ class RepeatedByBranches:
 
 
 def _is_judged(value: SSAValue) -> bool:
-    return bit_width(value.type) in (32, 16, 8) and prod(grid_of(value)) <= _MOST_REGISTERS
+    return bit_width(value.type) in (32, 16, 8, 4) and prod(grid_of(value)) <= _MOST_REGISTERS
 
 
 def _is_inside(value: SSAValue, op: scf.IfOp) -> bool:

@@ -51,7 +51,9 @@ def _combined_extensions(op: Operation, target: Target) -> None:
 def _is_known(value: SSAValue, depth: int = 8) -> bool:
     """Whether `value` is computed from constants alone."""
     op = value.owner
-    if not isinstance(op, Operation) or op.dialect_name() != "arith" or not depth:
+    if not isinstance(op, Operation) or not depth:
+        return False
+    if op.dialect_name() != "arith" and not isinstance(op, _COMPUTED_BEFORE):
         return False
     return all(_is_known(operand, depth - 1) for operand in op.operands)
 
@@ -183,6 +185,12 @@ _COMPUTING = [
     for kind in dialect.operations
     if not issubclass(kind, _CONVERSIONS)
 ]
+
+_COMPUTED_BEFORE = (
+    math.AbsFOp, math.AbsIOp, math.CeilOp, math.CountLeadingZerosOp, math.CtPopOp, math.FloorOp,
+    math.RoundEvenOp,
+)  # fmt: skip
+"""Functions that the compiler computes of constants of every type."""
 
 _SEEDS = 2
 

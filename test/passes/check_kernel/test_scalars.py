@@ -135,6 +135,8 @@ def test_what_the_compiler_computes_itself() -> None:
         %c = arith.cmpf ogt, %k, %k : f32
         %r = arith.select {} : bf16"""
     check(scalars(constants.format("%c, %x, %m"), "bf16"))
+    check(scalars(constants.replace("addf %l, %l", "mulf %n, %l").replace(
+        "%m =", "%n = math.floor %l : bf16\n%m =").format("%c, %x, %m"), "bf16"))  # fmt: skip
     unknown = "%e = arith.extf %x : bf16 to f32\n%d = arith.cmpf ogt, %e, %k : f32\n%r"
     beyond(scalars(constants.format("%d, %x, %m").replace("%r", unknown), "bf16"), "scalar-type")
 
