@@ -10,12 +10,10 @@ import logging
 import math
 from dataclasses import replace
 
-import numpy as np
-
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.kept import kept
 from pallasite.layouts.move import Move
-from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.plan import Plan
 from pallasite.layouts.planner.batch import batch
 from pallasite.layouts.planner.check import corner_elements, corners, performs, performs_at
 from pallasite.layouts.planner.copies import plan_of_copies
@@ -32,26 +30,20 @@ from pallasite.layouts.planner.judge import (
     source_registers,
     splits_rows,
 )
-from pallasite.layouts.planner.lines import Array, distinct_values
 from pallasite.layouts.planner.periods import periods
-from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.search import FEW_REGISTERS, HUGE, LARGE, Search
-from pallasite.layouts.planner.split import by_axes, regrouped
+from pallasite.layouts.planner.simplify import simplified
+from pallasite.layouts.planner.split import regrouped
 from pallasite.layouts.planner.trace import TooFine, Trace, check_replication, trace
 from pallasite.layouts.planner.words import whole_words
-from pallasite.layouts.registers import LANES
+from pallasite.layouts.strategies.apart import as_other, in_turn
 from pallasite.layouts.strategies.change_rows import by_changing_rows
 from pallasite.layouts.strategies.flat import by_chunks, elements_to_check
 from pallasite.layouts.strategies.packed import scattered
 from pallasite.layouts.strategies.pairs import is_paired
 from pallasite.layouts.strategies.small_blocks import Stacking
-from pallasite.layouts.strategies.stages import AT_ONCE, Stages
-from pallasite.layouts.strategies.transpose import (
-    append,
-    by_aligning,
-    by_transposing,
-    by_widening,
-)
+from pallasite.layouts.strategies.stages import AT_ONCE, SOON, Stages
+from pallasite.layouts.strategies.transpose import by_aligning, by_transposing, by_widening
 
 __all__ = ["Costs", "plan", "plan_or_none"]
 
@@ -63,9 +55,6 @@ _PER_STEP = 512
 """Where a search ends after so many steps, it is not begun with more stretches of rows for each."""
 _SMALL = 32
 """Destinations of at most this many registers are not taken apart into copies."""
-
-_SOME_STARTS = np.arange(0, LANES, 8)
-"""The lanes at which a plan is checked that was put together of checked plans."""
 _NO_PLAN = "movement"
 
 _LOG = logging.getLogger(__name__)
@@ -83,7 +72,16 @@ def plan(move: Move, costs: Costs) -> Plan:
 @kept
 def plan_or_none(move: Move, costs: Costs) -> Plan | None:
     """The cheapest checked plan of `move`, None if no strategy finds one: that is kept, too."""
-    made = _by_copies(move, costs) or _by_axes(move, costs)
+    simple = simplified(move)
+    if simple != move:
+        return plan_or_none(simple, costs)
+    other = regrouped(move)
+    if other is not None and registers(other) > _SMALL:
+        made = as_other(move, other, costs, plan)
+    else:
+        made = _by_copies(move, costs) or _by_axes(move, costs)
+        if made is not None:
+            made = _better_together(move, costs, made)
     if made is None:
         try:
             made = _as_one(move, costs)
@@ -91,10 +89,14 @@ def plan_or_none(move: Move, costs: Costs) -> Plan | None:
             if error.code != _NO_PLAN:
                 raise
             return None
-    elif not _is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
-        made = _composed(move, stacking.better(plan, made)) or made
-    made = _composed(move, Stages.of(move).better(plan, costs, made)) or made
     return None if made.cost > costs.most else made
+
+
+def _better_together(move: Move, costs: Costs, made: Plan) -> Plan:
+    """A plan that costs less than one that was put together of copies, if there is one."""
+    if not _is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
+        made = _composed(move, stacking.better(plan, made)) or made
+    return _composed(move, Stages.of(move).better(plan, costs, made)) or made
 
 
 def _is_stacked_alike(move: Move, costs: Costs) -> bool:
@@ -110,16 +112,31 @@ def _is_stacked_alike(move: Move, costs: Costs) -> bool:
 def _as_one(move: Move, costs: Costs) -> Plan:
     """The plan of a movement that is not put together of copies.
 
-    What searches do not find after so many steps is made in stages.
+    What searches seldom find within so many steps is made in stages first, what they do not find
+    is afterwards.
     """
     stages = Stages.of(move)
     if not stages.several or not costs.stages:
         return _at_once(move, costs)
+    if stages.come_first:
+        staged = _composed(move, stages.best(plan, costs))
+        if staged is not None:
+            return staged if stages.steps > 1 else _better_at_once(move, costs, staged)
     try:
-        return _at_once(move, replace(costs, steps=AT_ONCE, stages=False))
+        made = _at_once(move, replace(costs, steps=AT_ONCE, stages=False))
     except Unsupported:
-        made = _composed(move, stages.best(plan, costs))
-    return _at_once(move, costs) if made is None else made
+        made = None if stages.come_first else _composed(move, stages.best(plan, costs))
+        return _at_once(move, costs) if made is None else made
+    return _composed(move, stages.better(plan, costs, made)) or made
+
+
+def _better_at_once(move: Move, costs: Costs, staged: Plan) -> Plan:
+    """A plan that is not made in stages, if it is found soon and costs less than one that is."""
+    try:
+        made = _at_once(move, replace(costs.below(staged.cost), steps=SOON, stages=False))
+    except Unsupported:
+        return staged
+    return made if made.cost < staged.cost else staged
 
 
 def _at_once(move: Move, costs: Costs) -> Plan:
@@ -182,8 +199,7 @@ def _composed(move: Move, made: Plan | None) -> Plan | None:
     """A plan that is put together of checked ones, if it moves a few elements as it should."""
     if made is None:
         return None
-    layout, shape = move.destination
-    if performs(made, move, _SOME_STARTS, corners(layout.grid_shape(shape))):
+    if performs_at(made, move, corner_elements(move)):
         return made
     _LOG.debug("strategy '%s' planned wrongly: %s", made.how, move)
     return None
@@ -264,16 +280,16 @@ def _searched(
     move: Move, found: Trace, costs: Costs, turned: Plan | None, straight: Plan | None
 ) -> Plan | None:
     """The cheapest plan that any strategy makes, or one of the two that are known."""
-    layout, shape = move.destination
     for slack in (1.0, math.inf):
         plans = Search(move, found, costs, slack, turned, straight).run()
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
             if best is straight:
                 good = _is_straight(best, move)
-            else:
+            elif best is turned:
                 # Transposes are put together of plans that were checked.
-                checked = corners(layout.grid_shape(shape)) if best is turned else None
-                good = performs(best, move, found.starts, checked)
+                good = performs_at(best, move, corner_elements(move))
+            else:
+                good = performs(best, move, found.starts)
             if good:
                 return best
             # A bug of a strategy, which costs instructions but no correctness: look for plans
@@ -290,18 +306,13 @@ def _turned(move: Move, found: Trace, costs: Costs, known: Plan | None = None) -
     if most <= costs.copies * costs.transpose_block(move.destination[0].packing):
         return None
     turned = by_transposing(move, found, costs, plan)
-    layout, shape = move.destination
-    checked = corners(layout.grid_shape(shape))
-    if turned is None or turned.cost >= most or not performs(turned, move, found.starts, checked):
+    if turned is None or turned.cost >= most:
         return None
-    return turned
+    return turned if performs_at(turned, move, corner_elements(move)) else None
 
 
 def _by_copies(move: Move, costs: Costs) -> Plan | None:
     """The plan of one of many copies, for all of them."""
-    other = regrouped(move)
-    if other is not None and registers(other) > _SMALL:
-        return _as_other(move, other, costs)
     found = batch(move) if registers(move) > _SMALL else None
     if found is None:
         return None
@@ -350,38 +361,9 @@ def _by_periods(move: Move, found: Trace, costs: Costs, straight: Plan | None) -
     return None
 
 
-def _as_other(move: Move, other: Move, costs: Costs) -> Plan | None:
-    """The plan of `other`, which has the same registers in grids of other shapes."""
-    try:
-        made = plan(other, costs)
-    except Unsupported:
-        return None
-    layout, shape = move.sources[0]
-    program = Program([Value(layout.grid_shape(shape), layout.packing)], move.bits, costs)
-    value = append(program, made, [program.reshape(0, made.values[0].grid)])
-    target, shape = move.destination
-    return program.plan(program.reshape(value, target.grid_shape(shape)), made.how)
-
-
 def _by_axes(move: Move, costs: Costs) -> Plan | None:
     """Along the rows and along the lanes one after the other, if the block is large."""
-    if registers(move) <= LARGE:
-        return None
-    plans: list[tuple[Plan, Array]] = []
-    layout, shape = move.sources[0]
-    for pair in by_axes(move):
-        program = Program([Value(layout.grid_shape(shape), layout.packing)], move.bits, costs)
-        value, hows, starts = 0, list[str](), np.zeros(1, np.int64)
-        try:
-            for half, found in pair:
-                made = plan(half, costs)
-                value = append(program, made, [value])
-                hows.append(made.how)
-                starts = distinct_values([starts, trace(found.core).starts])
-        except Unsupported:
-            continue
-        plans.append((program.plan(value, ", ".join(hows)), starts))
-    best = min(plans, key=lambda p: p[0].cost, default=None)
+    best = in_turn(move, costs, plan) if registers(move) > LARGE else None
     target, shape = move.destination
     if best is None or not performs(best[0], move, best[1], corners(target.grid_shape(shape))):
         return None

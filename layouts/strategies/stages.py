@@ -13,20 +13,23 @@ much, or is not found within some steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pallasite.diagnostics import Unsupported
-from pallasite.layouts.move import Laid, Move
+from pallasite.layouts.move import IndexStep, Laid, Move, Reshape, Shape, Transpose
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner.budget import TooDear
 from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.judge import cuts_rows_anew
 from pallasite.layouts.planner.program import Program
+from pallasite.layouts.planner.search import SHORT
 from pallasite.layouts.strategies.transpose import Planner, append
 from pallasite.layouts.vector_layout import VectorLayout
 
-AT_ONCE, _STEPS, _MORE_STEPS = 1000, 2000, 400
-"""Steps that a search takes at most: for all stages at once; then for one of them; and for one of
-them where a plan is known."""
+AT_ONCE, SOON, _STEPS, _MORE_STEPS = 1000, 250, 2000, 400
+"""Steps that a search takes at most: for all stages at once; for those, where a plan in stages is
+known; for one of them; and for one of them where a plan is known."""
 _WORTH = 5
 """Plans that cost so many times what stages cost at least are seldom dearer than these."""
 
@@ -48,8 +51,11 @@ class Stages:
         """The stages of any movement; there may be one only."""
         before: list[Move | None] = []
         values: list[Laid] = []
+        apart = _apart(move.steps)
+        turned = bool(apart) and _turns_short_rows(move, apart[0])
         for layout, shape in move.sources:
-            wanted = _native(layout, len(shape))
+            # Transposes of lanes begin with other tiles, which short rows fill better than these.
+            wanted = layout if turned else _native(layout, len(shape))
             before.append(None if wanted == layout else Move.relayout(layout, shape, wanted))
             values.append((wanted, shape))
         between: list[Move] = []
@@ -58,9 +64,10 @@ class Stages:
             joined = VectorLayout.native(len(shape), move.bits), shape
             between.append(Move(tuple(values), joined, (), move.concat_dim))
             values = [joined]
-        for step in move.steps:
-            made = VectorLayout.native(len(step.shape), move.bits), step.shape
-            between.append(Move(tuple(values), made, (step,)))
+        for steps in apart:
+            shape = steps[-1].shape
+            made = VectorLayout.native(len(shape), move.bits), shape
+            between.append(Move(tuple(values), made, steps))
             values = [made]
         layout, shape = move.destination
         held = _native(layout, len(shape))
@@ -75,6 +82,20 @@ class Stages:
     def several(self) -> bool:
         """Whether there are several stages of some value."""
         return len(self.between) + any(self.before) + (self.after is not None) > 1
+
+    @property
+    def come_first(self) -> bool:
+        """Whether to plan in stages takes less time than to find out that nothing repeats.
+
+        Columns become rows by a transpose, and those repeat.
+        """
+        columns = any(shape[-1:] == (1,) for _, shape in self.move.sources)
+        return cuts_rows_anew(self.move) and not columns
+
+    @property
+    def steps(self) -> int:
+        """How many steps of the index map are stages of their own."""
+        return len(_apart(self.move.steps))
 
     def better(self, plan: Planner, costs: Costs, known: Plan) -> Plan | None:
         """A plan that costs less than the one that is `known`, if one is to be expected."""
@@ -112,6 +133,35 @@ class Stages:
         stages = [m for m in (*self.before, *self.between, self.after) if m is not None]
         made = (stage.destination for stage in stages)
         return sum(layout.register_count(shape) for layout, shape in made)
+
+
+def _apart(steps: Sequence[IndexStep]) -> list[tuple[IndexStep, ...]]:
+    """The steps of which each takes a stage, with those that only insert and drop dimensions of
+    extent 1."""
+    found: list[tuple[IndexStep, ...]] = []
+    moves = True
+    for step in steps:
+        free = isinstance(step, Reshape) and _sides(step.shape) == _sides(step.source_shape)
+        if found and (free or not moves):
+            found[-1] = (*found[-1], step)
+            moves = moves or not free
+        else:
+            found.append((step,))
+            moves = not free
+    return found
+
+
+def _turns_short_rows(move: Move, steps: Sequence[IndexStep]) -> bool:
+    """Whether rows that fill little of a register become columns, of elements that the transpose
+    unit takes on every target."""
+    shape = move.concatenated
+    if len(move.sources) > 1 or move.bits < 16 or not shape or shape[-1] > SHORT:
+        return False
+    return any(isinstance(s, Transpose) and s.permutation[-1] != len(s.shape) - 1 for s in steps)
+
+
+def _sides(shape: Shape) -> list[int]:
+    return [n for n in shape if n > 1]
 
 
 def _native(layout: VectorLayout, rank: int) -> VectorLayout:

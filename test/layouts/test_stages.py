@@ -36,6 +36,39 @@ def test_one_stage_is_none():
         assert not stages.several and stages.best(plan, V5E) is None
 
 
+def test_steps_of_units_are_no_stages():
+    few = VectorLayout(8, 0, 1, tile_rows=4)
+    steps = (
+        Reshape((40, 300), (40, 1, 300)),
+        Transpose((300, 1, 40), (2, 1, 0)),
+        Reshape((300, 1, 40), (300, 40)),
+        Reshape((300, 40), (600, 20)),
+    )
+    stages = Stages.of(Move(((few, (40, 300)),), (N2, (600, 20)), steps))
+    assert [m.steps for m in stages.between] == [steps[:3], steps[3:]]
+    assert stages.steps == 2
+
+
+def test_short_rows_become_columns_at_once():
+    steps = Transpose((40, 6, 300), (1, 2, 0)), Reshape((40, 6, 300), (240, 300))
+    for bits, before in ((16, (None,)), (8, None)):
+        few = VectorLayout(bits, 1, 2, tile_rows=2)
+        shape = (300, 40, 6)
+        move = Move(((few, shape),), (VectorLayout.native(2, bits), (240, 300)), steps)
+        native = Move.relayout(few, shape, VectorLayout.native(3, bits))
+        assert Stages.of(move).before == (before or (native,))
+
+
+def test_stages_come_first_where_rows_are_cut_anew():
+    few = VectorLayout(32, 0, 1, tile_rows=4)
+    native = VectorLayout.native(2, 32)
+    cases = [((100, 30), (30, 100), True), ((100, 30), (50, 60), True), ((100, 1), (1, 100), False)]
+    for shape, result, first in cases:
+        stages = Stages.of(Move.reshape((few, shape), native, result))
+        assert stages.several and stages.come_first == first
+    assert not Stages.of(Move.transpose((few, (100, 30)), native, (1, 0))).come_first
+
+
 def test_replication_lasts():
     spread = VectorLayout(8, 0, 1, 3, None)
     stages = Stages.of(Move.broadcast((spread, (40, 1)), N2, (40, 300)))

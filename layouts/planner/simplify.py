@@ -1,0 +1,71 @@
+"""Index maps in as few steps as they take, so that the same movement is planned in the same way.
+
+    transpose [0, 2, 1] : 529x1x573 to 529x573x1, reshape : 529x573x1 to 1x3x101039
+becomes
+    reshape : 529x1x573 to 1x3x101039
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from pallasite.layouts.move import (
+    Broadcast,
+    IndexStep,
+    Move,
+    Repeat,
+    Reshape,
+    Roll,
+    Shape,
+    Slice,
+    Transpose,
+)
+
+
+def simplified(move: Move) -> Move:
+    """The same movement without steps that change nothing, and with those joined that are one."""
+    steps: list[IndexStep] = []
+    shape = move.concatenated
+    for step in move.steps:
+        before = shape if not steps else steps[-1].shape
+        made = step
+        while steps and (joined := _joined(steps[-1], made, before)) is not None:
+            steps.pop()
+            before = shape if not steps else steps[-1].shape
+            made = joined
+        made = _as_reshape(made, before)
+        if not _changes_nothing(made, before):
+            steps.append(made)
+    return move if tuple(steps) == move.steps else replace(move, steps=tuple(steps))
+
+
+def _as_reshape(step: IndexStep, before: Shape) -> IndexStep:
+    """A transpose that moves only dimensions of extent 1 is a reshape."""
+    if isinstance(step, Transpose):
+        moved = [d for d in step.permutation if before[d] > 1]
+        if moved == sorted(moved):
+            return Reshape(before, step.shape)
+    return step
+
+
+def _joined(first: IndexStep, second: IndexStep, between: Shape) -> IndexStep | None:
+    """Two steps as one, if they are of a kind that can be joined."""
+    if isinstance(first, Transpose) and isinstance(second, Transpose):
+        return Transpose(second.shape, tuple([first.permutation[d] for d in second.permutation]))
+    second = _as_reshape(second, between)
+    if isinstance(first, Reshape) and isinstance(second, Reshape):
+        return Reshape(first.source_shape, second.shape)
+    return None
+
+
+def _changes_nothing(step: IndexStep, before: Shape) -> bool:
+    match step:
+        case Reshape() | Broadcast() | Repeat():
+            return step.shape == before
+        case Slice():
+            return step.shape == before and math.prod(step.shape) > 0
+        case Roll():
+            return step.amount % step.shape[step.dim] == 0
+        case _:
+            return False

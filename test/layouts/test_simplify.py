@@ -1,0 +1,46 @@
+"""Index maps in as few steps as they take."""
+
+from __future__ import annotations
+
+import pytest
+
+from pallasite.layouts.move import IndexStep, Move, Reshape, Roll, Slice, Transpose
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.planner import plan
+from pallasite.layouts.planner.simplify import simplified
+from pallasite.layouts.vector_layout import VectorLayout
+
+SHAPE = (9, 1, 20)
+STEPS: dict[str, tuple[list[IndexStep], list[IndexStep]]] = {
+    "units": ([Transpose((9, 20, 1), (0, 2, 1))], [Reshape(SHAPE, (9, 20, 1))]),
+    "reshapes": (
+        [Transpose((9, 20, 1), (0, 2, 1)), Reshape((9, 20, 1), (3, 60))],
+        [Reshape(SHAPE, (3, 60))]),
+    "transposes": (
+        [Transpose((20, 9, 1), (2, 0, 1)), Transpose((1, 20, 9), (2, 0, 1))],
+        [Transpose((1, 20, 9), (1, 2, 0))]),
+    "there and back": ([Transpose((20, 1, 9), (2, 1, 0)), Transpose(SHAPE, (2, 1, 0))], []),
+    "between": (
+        [Reshape(SHAPE, (180,)), Roll((180,), 0, 180), Slice((180,), (0,), (1,)),
+         Reshape((180,), SHAPE)], []),
+    "kept": (
+        [Transpose((20, 1, 9), (2, 1, 0)), Reshape((20, 1, 9), (180,))],
+        [Transpose((20, 1, 9), (2, 1, 0)), Reshape((20, 1, 9), (180,))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_steps_are_joined(case: str):
+    steps, fewer = STEPS[case]
+    native = VectorLayout.native(3, 32)
+    shape = steps[-1].shape
+    move = Move(((native, SHAPE),), (VectorLayout.native(len(shape), 32), shape), tuple(steps))
+    assert simplified(move).steps == tuple(fewer)
+
+
+def test_the_same_movement_has_the_same_plan():
+    native = VectorLayout.native(3, 32)
+    source, shape = (native, (33, 1, 77)), (3, 11, 77)
+    turned = Transpose((33, 77, 1), (0, 2, 1)), Reshape((33, 77, 1), shape)
+    move = Move((source,), (native, shape), turned)
+    assert plan(move, Costs()) == plan(Move.reshape(source, native, shape), Costs())
