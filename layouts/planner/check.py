@@ -15,6 +15,7 @@ from pallasite.layouts.planner.execute import UNDEFINED, execute_part
 from pallasite.layouts.planner.lines import Array, Line, Lines, distinct_values
 from pallasite.layouts.planner.points import Points, came_from
 from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.vector_layout import VectorLayout
 
 ELEMENT = np.int32
 """The type of element numbers: half as wide as NumPy's default, which halves the time on large
@@ -69,9 +70,15 @@ def performs_at(plan: Plan, move: Move, elements: Array) -> bool:
         index.insert(0, left - rest * extent)
         left = rest
     register, row, lane = (np.broadcast_to(a, elements.shape) for a in layout.locate(shape, index))
+    rows, lanes = _copies(layout)
+    times = (rows.size, elements.size)
+    register, row, lane = (
+        np.broadcast_to(a, times).reshape(-1)
+        for a in (register, row + rows[:, None], lane + lanes[:, None])
+    )
     asked = Points.of(register, row // layout.packing, lane, row % layout.packing)
-    expected = _expected(move, index, elements.shape)
-    found = np.zeros(elements.size, np.bool_)
+    expected = np.broadcast_to(_expected(move, index, elements.shape), times).reshape(-1)
+    found = np.zeros(register.size, np.bool_)
     bases = _bases(move)
     for source, points in came_from(plan, asked):
         if source < 0:
@@ -85,6 +92,19 @@ def performs_at(plan: Plan, move: Move, elements: Array) -> bool:
             return False
         found[points.number] = True
     return bool(found.all())
+
+
+def _copies(layout: VectorLayout) -> tuple[Array, Array]:
+    """How many rows and lanes further on each of some copies of an element is, the first one
+    included: there are several along replicated axes."""
+    rows = [0] if layout.row is not None else [0, 1 % layout.tile_rows, layout.tile_rows - 1]
+    lanes = [0]
+    if layout.column is None:
+        last = layout.native_rows - layout.tile_rows
+        rows = [tile + row for tile in (0, last) for row in rows]
+        lanes = [0, 1, LANES // 2, LANES - 1]
+    places = np.array([(row, lane) for row in sorted({*rows}) for lane in lanes])
+    return places[:, 0], places[:, 1]
 
 
 def corner_elements(move: Move) -> Array:

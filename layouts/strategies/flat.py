@@ -49,6 +49,8 @@ def by_chunks(move: Move, costs: Costs) -> Plan | None:
     source, target = Rows.of(laid), Rows.of(move.destination)
     if source is None or target is None or source.length == 1:
         return None  # Columns become rows by a transpose.
+    if not (source.apart and target.apart) and min(source.length, target.length) <= _SHORT:
+        return None
     layout, shape = laid
     program = Program([Value(layout.grid_shape(shape), 1)], 32, costs)
     if source.length <= _SHORT:

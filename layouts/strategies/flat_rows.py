@@ -31,6 +31,8 @@ class Rows:
     block: Array
     sublane: Array
     """Per row, where it is."""
+    apart: int = 1
+    """How many rows each sublane is further on: 0 where one row is in all of them."""
 
     @classmethod
     def of(cls, laid: Laid) -> Rows | None:
@@ -38,20 +40,25 @@ class Rows:
         layout, shape = laid
         rank = len(shape)
         lies = layout.lane_dim == rank - 1 and layout.sublane_dim in (None, rank - 2)
-        if not lies or not layout.is_native or layout.column != 0 or layout.row != 0:
+        if not lies or not layout.is_native or layout.column != 0 or layout.row not in (0, None):
             return None
         height, length = layout.extents(shape)
+        if layout.row is None and height > 1:
+            return None
         *lead, high, wide = layout.grid_shape(shape)
         within = np.minimum(height - SUBLANES * np.arange(high), SUBLANES)
         valid = np.tile(SUBLANE < within[:, None], (math.prod(lead), 1))
         first = np.arange(math.prod(lead))[:, None] * height + SUBLANES * np.arange(high)
         block, sublane = np.nonzero(valid)
-        return cls(length, wide, first.reshape(-1), valid, block, sublane)
+        if layout.row is None:
+            valid[:] = True
+        apart = int(layout.row is not None)
+        return cls(length, wide, first.reshape(-1), valid, block, sublane, apart)
 
     @property
     def number(self) -> Array:
         """[blocks, 8]: the row in every sublane, also of those that hold none."""
-        return self.first[:, None] + SUBLANE
+        return self.first[:, None] + self.apart * SUBLANE
 
     @property
     def chunk(self) -> Array:
@@ -92,7 +99,8 @@ class Rows:
 
         For registers of the given blocks.
         """
-        step = (direction * self.length + LANES // 2) % LANES - LANES // 2
+        length = self.apart * self.length
+        step = (direction * length + LANES // 2) % LANES - LANES // 2
         unit = self._unit
         affine = (0, direction * unit, step, 1)
         return Field.by_table(affine, LANES, self.phase[blocks] // unit)
@@ -100,7 +108,7 @@ class Rows:
     def lanes_from(self, blocks: Array, first: int = 0) -> Mask:
         """The lanes from so many behind those in which rows begin, of registers of `blocks`."""
         unit = self._unit
-        affine = (0, unit, self.length % LANES, 0)
+        affine = (0, unit, self.apart * self.length % LANES, 0)
         return Mask((), Field.by_table(affine, LANES, self.phase[blocks] // unit), 0, first)
 
 

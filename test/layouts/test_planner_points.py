@@ -167,3 +167,15 @@ def test_registers_come_from_where_numpy_says(step: Step, operands: list[Value])
     found = origins_of(step, operands, value, some)
     assert found is not None
     np.testing.assert_array_equal(np.stack(found), np.stack([f[some] for f in flat]))
+
+
+@pytest.mark.parametrize(("row", "column"), [(None, 0), (0, None), (None, None)])
+def test_copies_along_replicated_axes_are_checked(row: int | None, column: int | None):
+    """Registers that hold an element in the first row and lane only are not replicated."""
+    for bits, shape in ((32, (1, 1)), (8, (3, 1, 1))):
+        native = VectorLayout.native(len(shape), bits)
+        spread = VectorLayout.native(len(shape), bits, row, column)
+        move = Move.relayout(native, shape, spread)
+        one = plan(Move.relayout(native, shape, native), V5E)
+        assert not performs_at(one, move, every(move))
+        assert performs_at(plan(move, V5E), move, every(move))

@@ -59,6 +59,39 @@ def test_every_element_of_every_register(source: Sequence[int], shape: Sequence[
         assert performs_at(made, move, elements_to_check(move))
 
 
+@pytest.mark.parametrize(
+    ("source", "shape", "spread"),
+    [
+        ((57, 300), (57 * 300,), (False, True)),
+        ((1, 57 * 300), (57, 300), (True, False)),
+        ((57, 1, 300), (75, 1, 228), (True, True)),
+        ((20, 36, 128), (20 * 36 * 128,), (False, True)),
+    ],
+    ids=str,
+)
+def test_rows_in_all_sublanes(
+    source: tuple[int, ...], shape: tuple[int, ...], spread: tuple[bool, bool]
+):
+    def laid(shape: tuple[int, ...], spread: bool) -> VectorLayout:
+        return VectorLayout.native(len(shape), 32, None if spread else 0)
+
+    move = Move.reshape((laid(source, spread[0]), source), laid(shape, spread[1]), shape)
+    for costs in (V4, V5E):
+        made = by_chunks(move, costs)
+        assert made is not None
+        assert performs(made, move, ALL_LANES)
+        assert performs_at(made, move, elements_to_check(move))
+
+
+def test_large_flat_values_in_all_sublanes():
+    """What a search for patterns finds takes a hundred times as long and 63,000 instructions."""
+    shape = (257, 8, 958)
+    flat = VectorLayout(4, None, 0, None, 0), (math.prod(shape),)
+    made = plan(Move.reshape((VectorLayout.native(3, 4), shape), *flat), V5E)
+    assert "chunks" in made.how
+    assert made.instructions < 38000
+
+
 def test_instructions_do_not_grow_with_the_block():
     few, many = (by_chunks(reshape((n * 97, 201), (n * 201, 97)), V5E) for n in (2, 20))
     assert few is not None
