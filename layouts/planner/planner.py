@@ -88,8 +88,8 @@ def plan_or_none(move: Move, costs: Costs) -> Plan | None:
         except Unsupported as error:
             if error.code != _NO_PLAN:
                 raise
-            return None
-    return None if made.cost > costs.most else made
+            made = _composed(move, Stages.placed(move).best(plan, costs))
+    return None if made is None or made.cost > costs.most else made
 
 
 def _better_together(move: Move, costs: Costs, made: Plan) -> Plan:

@@ -78,6 +78,20 @@ class Stages:
         after = None if held == layout else Move.relayout(held, shape, layout)
         return cls(move, tuple(before), tuple(between), after)
 
+    @classmethod
+    def placed(cls, move: Move) -> Stages:
+        """The same movement after its sources have given up being replicated, which is free.
+
+        Named places leave less choice, and a simpler task.
+        """
+        before: list[Move | None] = []
+        values: list[Laid] = []
+        for layout, shape in move.sources:
+            named = layout.with_offsets(layout.row or 0, layout.column or 0)
+            before.append(None if named == layout else Move.relayout(layout, shape, named))
+            values.append((named, shape))
+        return cls(move, tuple(before), (replace(move, sources=tuple(values)),), None)
+
     @property
     def several(self) -> bool:
         """Whether there are several stages of some value."""

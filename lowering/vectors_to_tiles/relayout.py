@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from pallasite.diagnostics import Unsupported
 from pallasite.dialects import grid
 from pallasite.dialects.types import vector_of
 from pallasite.layouts.move import Move
@@ -26,11 +25,4 @@ def relayout(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
         return c.emit(grid.BroadcastOp(one, grid_type(layout, held.shape, held.element)))
     if only_gives_up_replication(held.layout, layout):
         return c.emit(grid.BroadcastOp(held.grid, grid_type(layout, held.shape, held.element)))
-    try:
-        return c.move(Move.relayout(held.layout, held.shape, layout), [held.grid])
-    except Unsupported:
-        # Named places along replicated axes leave the planner less choice, and a simpler task.
-        placed = held.layout.with_offsets(held.layout.row or 0, held.layout.column or 0)
-        if placed == held.layout:
-            raise
-        return relayout(c.relayout(held, placed), layout, c)
+    return c.move(Move.relayout(held.layout, held.shape, layout), [held.grid])

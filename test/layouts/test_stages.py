@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move, Reshape, Transpose
+from pallasite.layouts.planner import planner
+from pallasite.layouts.planner.check import performs
 from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.demand import ALL_LANES
 from pallasite.layouts.planner.planner import plan
+from pallasite.layouts.planner.trace import Trace
 from pallasite.layouts.strategies.stages import Stages
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
@@ -76,6 +83,37 @@ def test_replication_lasts():
     # Along other dimensions it would be lost.
     turned = VectorLayout(8, 1, 0, None, 0)
     assert Stages.of(Move.broadcast((turned, (40, 1)), N2, (40, 300))).before == (None,)
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (VectorLayout(8, 0, 1, None, 0), (40, 300)),
+        (VectorLayout(8, 0, 1, 3, None), (40, 1)),
+        (VectorLayout(8, 1, 0, None, None), (1, 1)),
+    ],
+    ids=str,
+)
+def test_replication_is_given_up_where_it_leaves_no_plan(
+    layout: VectorLayout, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+):
+    move = Move.relayout(layout, shape, VectorLayout(8, 0, 1, 5, 7))
+    found = planner.trace
+
+    def placed_only(asked: Move, *most: float) -> Trace:
+        if asked == move:
+            raise Unsupported("movement", "not planned")
+        return found(asked, *most)
+
+    monkeypatch.setattr(planner, "trace", placed_only)
+    planner.plan_or_none.cache_clear()
+    made = plan(move, V5E)
+    planner.plan_or_none.cache_clear()
+    assert made.how.startswith("stages")
+    assert performs(made, move, ALL_LANES)
+    with pytest.raises(Unsupported, match="no instruction sequence known"):
+        plan(move, replace(V5E, stages=False))
+    planner.plan_or_none.cache_clear()
 
 
 @pytest.mark.parametrize(
