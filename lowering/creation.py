@@ -150,7 +150,7 @@ class Model:
         attributes: Mapping[str, Attribute] = _NOTHING,
         location: LocationAttr | None = None,
     ) -> None:
-        self._kind, self._types = kind, result_types
+        self.kind, self._types = kind, result_types
         self._properties, self._attributes = properties, attributes
         self._location = location
         self._first: Operation | None = None
@@ -164,7 +164,7 @@ class Model:
                 tuple([(name, numbers.of(given[name])) for name in sorted(given)])
                 for given in (self._properties, self._attributes)
             ]
-            self._key = (self._kind, *map(numbers.of, self._types), *entries)
+            self._key = (self.kind, *map(numbers.of, self._types), *entries)
         return self._key
 
     def make(self, operands: Sequence[SSAValue]) -> Operation:
@@ -172,7 +172,7 @@ class Model:
         first = self._first
         if first is None:
             self._first = first = made(
-                self._kind,
+                self.kind,
                 operands,
                 self._types,
                 self._properties,
@@ -180,7 +180,7 @@ class Model:
                 self._location,
             )
             return first
-        op = _wired(self._kind, operands, self._types)
+        op = _wired(self.kind, operands, self._types)
         op.properties = first.properties.copy()
         op.attributes = first.attributes.copy()
         op.location = first.location
@@ -191,7 +191,7 @@ class Model:
 
         The operations, which may have no results, are appended to `into`.
         """
-        kind, first, values = self._kind, self._first, list[SSAValue]()
+        kind, first, values = self.kind, self._first, list[SSAValue]()
         for operands in rows:
             if first is None:
                 op = first = self.make(operands)

@@ -59,8 +59,13 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     memory, out = u.scalar(held), u.out
     model = Model(type(op), (kind,), op.properties, location=op.location)
     rows = [(memory, *indices) for indices in _places(base, steps, grid, u)]
-    u.define(result, as_grid(model.results(rows, out), grid))
-    _keep_box(op, steps, lambda: np.ndindex(*grid), out[len(out) - len(rows) :])
+    if BOX in op.attributes:
+        u.define(result, as_grid(model.results(rows, out), grid))
+        _keep_box(op, steps, lambda: np.ndindex(*grid), out[len(out) - len(rows) :])
+        return
+    keys = [tuple([*map(id, row)]) for row in rows]
+    loaded = u.results(model, dict(zip(keys, rows, strict=True)))
+    u.define(result, as_grid([loaded[key] for key in keys], grid))
 
 
 @rule(tpu.StoreOp, tpu.ShuffledStoreOp)

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.diagnostics import Unsupported, VerifyError
-from pallasite.dialects import arith, func
+from pallasite.dialects import arith, func, memref, tpu
 from pallasite.dialects.arith import known_integer
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.numbering import Numbers
@@ -51,6 +51,7 @@ from pallasite.lowering.tiles_to_vregs.joined_loads import join_loads
 from pallasite.lowering.tiles_to_vregs.ordered_loads import load_rows_in_order
 from pallasite.lowering.tiles_to_vregs.rows_apart import store_rows_apart
 from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.effects import is_pure
 from pallasite.passes.rules import LastRules
 
 # pyright: reportPrivateUsage=false
@@ -59,6 +60,7 @@ Rule = Callable[[Any, "Unroller"], None]
 
 _RULES = LastRules[Rule]()
 rule = _RULES.rule
+_READS = (tpu.LoadOp, tpu.ShuffledLoadOp, memref.LoadOp)
 _ADDI = arith.default_properties(arith.AddiOp)
 
 
@@ -92,6 +94,7 @@ class Unroller:
         self._entry: list[Operation] = []
         self._sums: list[dict[tuple[int, int], SSAValue]] = []
         self._computed: list[Computed] = []
+        self._loaded = Computed()
         self._out: list[Operation] = []
         self.counts = False
         """Whether registers count positions, or pad, so that much may be known of single ones."""
@@ -134,6 +137,7 @@ class Unroller:
         What holds no grids stays where it is, and so does what uses it.
         """
         outer, self._out = self._out, []
+        self._loaded = Computed()
         self._sums.append({})
         self._computed.append(Computed())
         new = old
@@ -148,6 +152,8 @@ class Unroller:
             chosen = _RULES.of.get(type(op), _keep_scalars)
             count = len(out)
             chosen(op, self)
+            if type(op) not in _READS and not is_pure(type(op)):
+                self._loaded = Computed()
             if len(out) == count or out[-1] is not op:
                 gone.append(op)
             op = after
@@ -239,11 +245,12 @@ class Unroller:
     def results(
         self, model: Model, rows: Mapping[Operands, Sequence[SSAValue]]
     ) -> Mapping[Operands, SSAValue]:
-        """The only results of the operations of `model`, which have no effects, by operands.
+        """The only results of the operations of `model`, which at most load, by operands.
 
         Those for `rows` that are not in this block yet are appended; there may be others.
         """
-        return self._computed[-1].of(model, rows, self._numbers, self._out)
+        computed = self._loaded if model.kind in _READS else self._computed[-1]
+        return computed.of(model, rows, self._numbers, self._out)
 
     def integers(self, attribute: Attribute) -> tuple[int, ...]:
         """The integers that an attribute of an old operation lists."""

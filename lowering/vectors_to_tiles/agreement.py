@@ -7,26 +7,27 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from pallasite.diagnostics import Unsupported
-from pallasite.layouts.move import Move
-from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.relayout import relayout_cost
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free, is_splat
 
 USES = 2
 """How often a value is counted in the layout that is chosen for it: it is made and used."""
 
 
-def meet(values: Sequence[SSAValue], bits: int, c: Converter) -> VectorLayout:
+def meet(
+    values: Sequence[SSAValue], bits: int, c: Converter, *, only_stored: bool = False
+) -> VectorLayout:
     """The layout in which vectors of one shape meet.
 
     The operands' own layouts are the candidates, first those of few registers. The cost of one is
-    what it takes to bring all operands there, and to compute and use as many registers.
+    what it takes to bring all operands there, and to compute and use as many registers. A result
+    that is `only_stored` need not be the same along an axis.
     """
     operands = [c.tiled(value) for value in values]
     shape = operands[0].shape
-    candidates = _candidates(operands, bits)
+    candidates = _candidates(operands, bits, only_stored)
     if len(candidates) == 1:
         return candidates[0]
     best, least = candidates[0], math.inf
@@ -55,22 +56,12 @@ def moving_cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
     return relayout_cost(held.layout, held.shape, layout, c)
 
 
-def relayout_cost(
-    old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter
-) -> float:
-    """What the plan of a change of layout costs."""
-    try:
-        return plan(Move.relayout(old, shape, new), c.costs).cost
-    except Unsupported:
-        return math.inf
-
-
 def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
     """As `meet`, where not all operands are values of the kernel, so that nobody knows what moving
     them costs: the first layout with the most registers decides which dimensions lie where."""
     layouts = [o.layout for o in operands]
     leader = max(layouts, key=lambda layout: layout.register_count(operands[0].shape))
-    return _led(leader, operands, bits)
+    return _led(leader, operands, bits, only_stored=False)
 
 
 def spelled_out(layout: VectorLayout, shape: tuple[int, ...]) -> VectorLayout:
@@ -81,29 +72,32 @@ def spelled_out(layout: VectorLayout, shape: tuple[int, ...]) -> VectorLayout:
     return layout.with_offsets(row, column)
 
 
-def _candidates(operands: Sequence[Tiled], bits: int) -> list[VectorLayout]:
+def _candidates(operands: Sequence[Tiled], bits: int, only_stored: bool) -> list[VectorLayout]:
     """A layout for each way in which the operands place dimensions, the one with the most
     registers first."""
     shape = operands[0].shape
     leaders: dict[object, VectorLayout] = {}
     for layout in sorted((o.layout for o in operands), key=lambda k: -k.register_count(shape)):
         leaders.setdefault(_axes(layout), layout)
-    return [_led(leader, operands, bits) for leader in leaders.values()]
+    return [_led(leader, operands, bits, only_stored) for leader in leaders.values()]
 
 
-def _led(leader: VectorLayout, operands: Sequence[Tiled], bits: int) -> VectorLayout:
+def _led(
+    leader: VectorLayout, operands: Sequence[Tiled], bits: int, only_stored: bool
+) -> VectorLayout:
     """The layout of operands that place their dimensions as `leader` does.
 
     An axis stays replicated if all agree on that, or if the dimension has extent 1 there and
     somebody already has it replicated (re-creating a replicated column later costs more than
-    spreading it now), who is not the same everywhere anyway. Different offsets meet at 0.
+    spreading it now, unless the result is `only_stored`), who is not the same everywhere anyway.
+    Different offsets meet at 0.
     """
     shape = operands[0].shape
     rows, columns = leader.extents(shape)
     placed = [o for o in operands if _axes(o.layout) == _axes(leader)]
     alike = [o.layout for o in placed if not is_splat(o)] or [o.layout for o in placed]
-    row = _common([layout.row for layout in alike], rows)
-    column = _common([layout.column for layout in alike], columns)
+    row = _common([layout.row for layout in alike], rows, only_stored)
+    column = _common([layout.column for layout in alike], columns, only_stored)
     layout = VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)
     # Somebody with other dimensions on these axes may vary where the leader does not.
     return spelled_out(layout, shape) if len(placed) < len(operands) else layout
@@ -113,8 +107,8 @@ def _axes(layout: VectorLayout) -> tuple[int | None, int | None, int]:
     return layout.sublane_dim, layout.lane_dim, layout.tile_rows
 
 
-def _common(offsets: Sequence[int | None], extent: int) -> int | None:
+def _common(offsets: Sequence[int | None], extent: int, only_stored: bool) -> int | None:
     concrete = {o for o in offsets if o is not None}
-    if not concrete or (extent == 1 and None in offsets):
+    if not concrete or (extent == 1 and None in offsets and not only_stored):
         return None
     return concrete.pop() if len(concrete) == 1 else 0

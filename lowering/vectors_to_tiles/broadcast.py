@@ -21,10 +21,10 @@ from pallasite.dialects.types import element_of, is_vector, shape_of
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import accesses
-from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
 from pallasite.lowering.vectors_to_tiles.chains import Copies, copied
 from pallasite.lowering.vectors_to_tiles.constants import data_bits, splat_scalar
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.relayout import relayout_cost
 from pallasite.lowering.vectors_to_tiles.shape import lifted, with_rank
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type, is_one_value
 

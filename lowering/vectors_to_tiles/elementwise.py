@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 
-from pallasite.dialects import arith, math, tpu
+from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.types import element_of, is_vector, shape_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet, moving_cost, spelled_out
@@ -41,6 +42,8 @@ CASTS: tuple[type[Operation], ...] = (
     arith.ScalingExtFOp, arith.ScalingTruncFOp,
 )  # fmt: skip
 """Operations that may change the width of elements, and so the packing: another family."""
+_STORES = (vector.StoreOp, tpu.VectorStoreOp)
+"""Their first operand is what they store."""
 
 
 @rule(*elementwise_kinds())
@@ -64,7 +67,11 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
         )
     width = bits.pop()
     alike = [v for v in values if c.tiled(v).layout.bits == width]
-    layout = meet(alike, width, c) if alike else VectorLayout.native(len(vectors[0].shape), width)
+    layout = (
+        meet(alike, width, c, only_stored=_only_stored(op.results[0]))
+        if alike
+        else VectorLayout.native(len(vectors[0].shape), width)
+    )
     if len(alike) < len(values):
         layout = spelled_out(layout, vectors[0].shape)
         # Masks are packed row block by row block, which needs tiles of whole registers, or tile by
@@ -72,6 +79,28 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
         if not (layout.is_native or packs_tiles(layout)):
             layout = VectorLayout.native(len(vectors[0].shape), width)
     lower_in_layout(op, layout, c)
+
+
+@lru_cache(maxsize=1)
+def _by_element() -> frozenset[type[Operation]]:
+    return frozenset((*elementwise_kinds(), *CASTS))
+
+
+def _only_stored(value: SSAValue) -> bool:
+    """Whether `value` and what is computed of its elements are stored and used for nothing else."""
+    seen, left = {value}, [value]
+    while left:
+        for use in left.pop().uses:
+            if isinstance(use.operation, _STORES):
+                if use.index:
+                    return False
+            elif type(use.operation) in _by_element():
+                results = [r for r in use.operation.results if r not in seen]
+                left += results
+                seen.update(results)
+            else:
+                return False
+    return True
 
 
 def _mask_bits(masks: Sequence[Tiled]) -> set[int]:

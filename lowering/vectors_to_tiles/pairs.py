@@ -16,10 +16,10 @@ from pallasite.dialects import arith, grid
 from pallasite.dialects.types import element_of, shape_of, splat, vector_of
 from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
 from pallasite.lowering.vectors_to_tiles.casts import narrow
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.loading import load_slots
+from pallasite.lowering.vectors_to_tiles.relayout import relayout_cost
 from pallasite.lowering.vectors_to_tiles.stacked import stack
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 

@@ -1,12 +1,19 @@
-"""Changes of layout: free where only replication is given up, else planned movement."""
+"""Changes of layout: free where only replication is given up, else planned movement.
+
+Where elements move along the rows and along the lanes, one after the other may cost less: each is
+then one rotation or shuffle for all that move alike.
+"""
 
 from __future__ import annotations
+
+import math
 
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid
 from pallasite.dialects.types import vector_of
 from pallasite.layouts.move import Move
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import (
@@ -17,6 +24,40 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
 )
 
 
+def relayout_cost(
+    old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter
+) -> float:
+    """What a change of layout costs."""
+    return _between(old, shape, new, c)[0]
+
+
+def _between(
+    old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter
+) -> tuple[float, VectorLayout | None]:
+    """What a change of layout costs, and the layout that it passes if it is done in two."""
+    least, between = _cost(old, shape, new, c), None
+    if None in (old.row, old.column, new.row, new.column) or old.tile_rows != new.tile_rows:
+        return least, None
+    if new.row == old.row or new.with_offsets(old.row, old.column) != old:
+        return least, None
+    for layout in (old.with_offsets(old.row, new.column), old.with_offsets(new.row, old.column)):
+        if layout in (old, new):
+            return least, None
+        first = _cost(old, shape, layout, c)
+        cost = first + _cost(layout, shape, new, c) if first < least else first
+        if cost < least:
+            least, between = cost, layout
+    return least, between
+
+
+def _cost(old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter) -> float:
+    """What the plan of a change of layout costs."""
+    try:
+        return plan(Move.relayout(old, shape, new), c.costs).cost
+    except Unsupported:
+        return math.inf
+
+
 def relayout(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
     """The grid of `held` in `layout`."""
     if is_one_value(held):
@@ -25,4 +66,7 @@ def relayout(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
         return c.emit(grid.BroadcastOp(one, grid_type(layout, held.shape, held.element)))
     if only_gives_up_replication(held.layout, layout):
         return c.emit(grid.BroadcastOp(held.grid, grid_type(layout, held.shape, held.element)))
+    between = _between(held.layout, held.shape, layout, c)[1]
+    if between is not None:
+        return relayout(c.relayout(held, between), layout, c)
     return c.move(Move.relayout(held.layout, held.shape, layout), [held.grid])

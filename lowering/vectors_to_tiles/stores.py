@@ -28,7 +28,7 @@ from pallasite.lowering.vectors_to_tiles.access import (
     moved,
     shifted_access,
 )
-from pallasite.lowering.vectors_to_tiles.agreement import moving_cost, relayout_cost
+from pallasite.lowering.vectors_to_tiles.agreement import moving_cost
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.dense import is_storable, lanes_mask, sublanes_of
 from pallasite.lowering.vectors_to_tiles.loading import (
@@ -38,6 +38,7 @@ from pallasite.lowering.vectors_to_tiles.loading import (
     slots,
 )
 from pallasite.lowering.vectors_to_tiles.masks import mask_in_layout, merge_flat, merge_rows
+from pallasite.lowering.vectors_to_tiles.relayout import relayout_cost
 from pallasite.lowering.vectors_to_tiles.stacked import stacked_view
 
 

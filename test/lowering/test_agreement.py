@@ -70,3 +70,31 @@ def test_places_are_counted_wherever_the_dimension_lies(kind: str, rows: int, co
     expected = sums.argmax() if kind == "arg_max" else sums.argmin()
     (actual,) = pallasite.run(module, [y], form="vreg", target="v5e")
     assert np.array_equal(actual, np.full((columns, 1), expected))
+
+
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+@pytest.mark.parametrize("spread", [False, True])
+def test_columns_that_are_only_stored_are_not_spread(spread: bool, target: str) -> None:
+    """A loaded column meets sums, which are in all lanes: only what is spread again must be so."""
+    wide = """%w = vector.broadcast %u : vector<16x1xf32> to vector<16x128xf32>
+        %v = arith.addf %x, %w : vector<16x128xf32>
+        tpu.vector_store %a[%z, %z], %v {strides = array<i32>} : A, vector<16x128xf32>,"""
+    module = kernel(
+        ["16x128xf32", "16x1xf32", "16x1xf32"],
+        f"""%x = vector.load %a[%z, %z] : A, vector<16x128xf32>
+        %y = vector.load %b[%z, %z] : B, vector<16x1xf32>
+        %zero = arith.constant dense<0.0> : vector<16xf32>
+        %t = vector.multi_reduction <add>, %x, %zero [1] : vector<16x128xf32> to vector<16xf32>
+        %s = vector.shape_cast %t : vector<16xf32> to vector<16x1xf32>
+        %u = arith.addf %s, %y : vector<16x1xf32>
+        {wide if spread else ""}
+        %n = arith.negf %u : vector<16x1xf32>
+        tpu.vector_store %c[%z, %z], %n {{strides = array<i32>}} : C, vector<16x1xf32>,""",
+    )
+    lowered = pallasite.lower(module, form="vreg", target=target)
+    x = values(16, 128)[0]
+    y = np.arange(16, dtype=np.float32)[:, None]
+    (actual,) = pallasite.run(lowered, [x, y], form="vreg", target=target)
+    assert np.array_equal(actual, -(x.sum(1, keepdims=True) + y))
+    gathers = sum(isinstance(op, DynamicGatherOp) for op in lowered.walk())
+    assert gathers == (2 if spread else 0)

@@ -105,3 +105,41 @@ def test_branches_keep_what_they_compute(target: str) -> None:
         expected = factor * np.exp(x[:1]) ** 2 + np.exp(x)
         actual = _run(module, [x, np.full((1, 8, 128), sign, np.float32)], target)
         assert np.allclose(actual, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_operands_in_either_order(target: str) -> None:
+    """Sums and products do not depend on the order, differences do."""
+    text = """%x = vector.load %a[%z, %z] : A, vector<8x128xi32>
+    %y = vector.load %b[%z, %z] : B, vector<8x128xi32>
+    %p = arith.addi %x, %y : vector<8x128xi32>
+    %q = arith.addi %y, %x : vector<8x128xi32>
+    %s = arith.muli %p, %q : vector<8x128xi32>
+    %d = arith.subi %x, %y : vector<8x128xi32>
+    %e = arith.subi %y, %x : vector<8x128xi32>
+    %t = arith.muli %d, %e : vector<8x128xi32>
+    %r = arith.xori %s, %t : vector<8x128xi32>
+    tpu.vector_store %c[%z, %z], %r {strides = array<i32>} : C, vector<8x128xi32>,"""
+    module, kinds = _lowered(["8x128xi32"] * 3, text, target)
+    assert (kinds["arith.addi"], kinds["arith.subi"]) == (1, 2)
+    x, y = np.arange(2048, dtype=np.int32).reshape(2, 8, 128)[:, ::-1]
+    assert np.array_equal(_run(module, [x, y], target), (x + y) ** 2 ^ -((x - y) ** 2))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("written", [False, True])
+def test_loads_of_one_matrix_and_of_all(written: bool, target: str) -> None:
+    """What is loaded twice is one load, unless something may have written memory in between."""
+    store = f"""%k = arith.constant dense<7.0> : vector<{ROTATED}>
+    tpu.vector_store %a[%z, %z, %z], %k {{strides = array<i32>}} : A, vector<{ROTATED}>,"""
+    text = f"""%x = vector.load %a[%z, %z, %z] : A, vector<1x8x128xf32>
+    {store if written else ""}
+    %y = vector.load %a[%z, %z, %z] : A, vector<{ROTATED}>
+    %all = vector.broadcast %x : vector<1x8x128xf32> to vector<{ROTATED}>
+    %r = arith.addf %all, %y : vector<{ROTATED}>
+    tpu.vector_store %b[%z, %z, %z], %r {{strides = array<i32>}} : B, vector<{ROTATED}>,"""
+    module, kinds = _lowered([ROTATED, ROTATED], text, target)
+    assert kinds["tpu.load"] == (5 if written else 4)
+    x = np.arange(4 * 8 * 128, dtype=np.float32).reshape(4, 8, 128)
+    expected = x[:1] + (np.full_like(x, 7) if written else x)
+    assert np.array_equal(_run(module, [x], target), expected)
