@@ -83,7 +83,7 @@ def _verify_same_array(source: SSAValue, target: SSAValue) -> None:
         a == b or DYNAMIC_INDEX in (a, b) for a, b in zip(*shapes, strict=True)
     )
     if _ref(source).element_type != _ref(target).element_type or not agree:
-        raise VerifyException(f"{one} and {two} differ in shape or element type")
+        raise VerifyException(f"expected one shape and element type, got {one} and {two}")
 
 
 def _agree(one: Attribute, other: Attribute) -> bool:
@@ -207,7 +207,7 @@ class TransposeOp(IRDLOperation):
         shape = _ref(self.source).get_shape()
         if sorted(dims) != list(range(len(shape))):
             raise VerifyException(
-                f"{self.permutation.data} does not permute {len(shape)} dimensions"
+                f"expected a permutation of {len(shape)} dimensions, got {self.permutation.data}"
             )
         expected = tuple(shape[d] for d in dims)
         if _ref(self.result).get_shape() != expected:

@@ -128,11 +128,13 @@ class WaitDmaOp(TpuOp):
         semaphore = self.target_semaphore if waits_for_target else self.source_semaphore
         if semaphore is None:
             end = "target" if waits_for_target else "source"
-            raise VerifyException(f"waiting for the {end} wants a {end}_semaphore")
+            raise VerifyException(f"expected a {end}_semaphore, since it waits for the {end}")
         check_scalar_semaphore(semaphore.type)
         check_local(self, semaphore.type)
         if self.subcore_id is not None and own_core(self) != VECTOR_SUBCORE:
-            raise VerifyException(f"subcore_id is for {VECTOR_SUBCORE}, got {own_core(self)}")
+            raise VerifyException(
+                f"expected no subcore_id on {own_core(self)}, only on {VECTOR_SUBCORE}"
+            )
 
 
 @irdl_op_definition
@@ -204,14 +206,14 @@ def check_remote(op: EnqueueDmaOp) -> None:
     """A source semaphore, and no priority, where a device or core is named."""
     remote = op.device_id is not None or op.core_id is not None
     if remote and op.source_semaphore is None:
-        raise VerifyException("a DMA to another device or core wants a source_semaphore")
+        raise VerifyException("expected a source_semaphore for a DMA to another device or core")
     if not remote and op.source_semaphore is not None:
-        raise VerifyException("a source_semaphore wants a device_id or core_id")
+        raise VerifyException("expected a device_id or core_id beside a source_semaphore")
     priority = op.priority.value.data
     if priority not in (0, 1):
         raise VerifyException(f"expected priority 0 or 1, got {priority}")
     if priority and remote:
-        raise VerifyException(f"a DMA to another device or core has priority 0, got {priority}")
+        raise VerifyException(f"expected priority 0 to another device or core, got {priority}")
 
 
 def check_transfer_cores(op: EnqueueDmaOp) -> None:
@@ -225,18 +227,22 @@ def check_transfer_cores(op: EnqueueDmaOp) -> None:
         if isinstance(op.target_semaphore.type.element_type, SemaphoreType):
             check_regular_semaphore_dma(op)
     if target != own and op.core_id is None:
-        raise VerifyException(f"a DMA from {own} to {target} wants a core_id")
+        raise VerifyException(f"expected a core_id for a DMA from {own} to {target}")
     if op.strict_ordering.value.data and own == TENSOR_CORE:
-        raise VerifyException(f"strict_ordering is for SparseCores, got {own}")
+        raise VerifyException(f"expected strict_ordering on SparseCores only, got it on {own}")
     if op.subcore_id is not None and target != VECTOR_SUBCORE:
-        raise VerifyException(f"subcore_id is for DMAs to {VECTOR_SUBCORE}, got {target}")
+        raise VerifyException(
+            f"expected no subcore_id for a DMA to {target}, only to {VECTOR_SUBCORE}"
+        )
 
 
 def check_regular_semaphore_dma(op: EnqueueDmaOp) -> None:
     """DMAs that credit regular semaphores leave the TensorCore's SMEM alone."""
     for memref in (op.source.type, op.target.type):
         if in_space(memref, "smem") and memory_core(memref) == TENSOR_CORE:
-            raise VerifyException(f"a DMA with regular semaphores may not touch {memref}")
+            raise VerifyException(
+                f"expected DMA semaphores for a DMA that touches {memref}, got regular semaphores"
+            )
 
 
 def check_local(op: Operation, semaphore: AnyMemRef) -> None:

@@ -154,7 +154,7 @@ def check_no_strides(strides: DenseArrayBase[IntegerType], base: AnyMemRef) -> N
         raise VerifyException(
             f"expected {base.get_num_dims()} strides for {base}, got {len(strides)}"
         )
-    raise VerifyException(f"vectors are loaded and stored without strides, got {strides}")
+    raise VerifyException(f"expected no strides for vectors, got {strides}")
 
 
 def check_vmem(base: AnyMemRef) -> None:
@@ -172,13 +172,13 @@ def check_rank(base: AnyMemRef, vector: AnyVector) -> None:
 def check_maskable(vector: AnyVector) -> None:
     """Only 32-bit elements can be masked."""
     if bit_width(vector) != 32:
-        raise VerifyException(f"masked access is for 32-bit elements, got {vector}")
+        raise VerifyException(f"expected 32-bit elements of a masked access, got {vector}")
 
 
 def check_load_mask(mask: SSAValue[AnyVector], result: AnyVector) -> None:
     """The mask of a load has dimensions of the result's sizes, or of 1."""
     if not broadcasts_to(mask.type.get_shape(), result.get_shape()):
-        raise VerifyException(f"mask {mask.type} cannot be broadcast to {result}")
+        raise VerifyException(f"expected a mask that can be broadcast to {result}, got {mask.type}")
 
 
 def check_store_mask(mask: SSAValue[AnyVector] | None, value: AnyVector) -> None:

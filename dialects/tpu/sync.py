@@ -106,10 +106,12 @@ class SemSignalOp(TpuOp):
         target = memory_core(self.semaphore.type) or own
         if self.device_id is None and self.core_id is None and target != own:
             raise VerifyException(
-                f"signalling a semaphore of {target} from {own} wants a device_id or core_id"
+                f"expected a device_id or core_id, since {own} signals a semaphore of {target}"
             )
         if self.subcore_id is not None and target != VECTOR_SUBCORE:
-            raise VerifyException(f"subcore_id is for semaphores of {VECTOR_SUBCORE}, got {target}")
+            raise VerifyException(
+                f"expected no subcore_id for a semaphore of {target}, only of {VECTOR_SUBCORE}"
+            )
 
 
 @irdl_op_definition

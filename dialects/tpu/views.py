@@ -79,7 +79,7 @@ class MemrefSliceOp(TpuOp):
         if isinstance(layout := source.layout, TiledLayoutAttr):
             tile = layout.tiling.first
             if len(tile) > source.get_num_dims():
-                raise VerifyException(f"tile {tile} has more dimensions than {source}")
+                raise VerifyException(f"expected tiles of at most the rank of {source}, got {tile}")
 
 
 class View(UnaryOp, ABC):
@@ -105,7 +105,7 @@ class MemrefSqueezeOp(View):
         check_element_types(source, result)
         squeezed = squeezed_dimensions(source.get_shape(), result.get_shape())
         if squeezed is None or (not squeezed and source.get_shape() != result.get_shape()):
-            raise VerifyException(f"dropping dimensions of size 1 from {source} gives no {result}")
+            raise VerifyException(f"expected {source} without dimensions of size 1, got {result}")
         check_both_tiled(source, result)
         if not squeezed or not isinstance(source.layout, TiledLayoutAttr):
             return
@@ -305,7 +305,7 @@ def check_tiled_reshape(
         raise VerifyException(f"expected the minor dimension to stay, got {minors[0]}, {minors[1]}")
     if rows[0] != rows[1] and (rows[0] % tile[0] or rows[1] % tile[0]):
         raise VerifyException(
-            f"tile {tile} does not divide second minor sizes {rows[0]}, {rows[1]}"
+            f"expected second minor sizes that tile {tile} divides, got {rows[0]}, {rows[1]}"
         )
 
 

@@ -106,6 +106,9 @@ def memref_squeeze(op: tpu.MemrefSqueezeOp, facts: Facts) -> Callable[[Ref], Ref
 @meaning(tpu.MemrefReshapeOp)
 def memref_reshape(op: tpu.MemrefReshapeOp, facts: Facts) -> Callable[[Ref], Ref]:
     """The same elements in another shape."""
+    if op.result.first_use is None:
+        # The compiler drops what nobody looks at, also where it would not be a view.
+        return lambda ref: ref
     at = source_location(op)
     shape = shape_of(op.result.type)
     return lambda ref: recast.reshape(ref, shape, at)

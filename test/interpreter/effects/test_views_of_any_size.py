@@ -147,3 +147,14 @@ def test_the_old_wait_waits_for_the_target(run, policy):
     run(text, a, None, order=Order(policy), checks=("init", "race", "sync"))
     np.testing.assert_array_equal(run.refs[0][1].read(), 2 * a)
     assert not run.machine.findings
+
+
+def test_what_nobody_looks_at_need_be_no_view(run):
+    text = f"""
+    func.func @main(%a: memref<8x128xi32, {VMEM}>) -> i32 {{
+      %z = arith.constant 0 : index
+      %x = tpu.memref_reshape %a : memref<8x128xi32, {VMEM}> -> memref<64x16xi32, {VMEM}>
+      %v = memref.load %a[%z, %z] : memref<8x128xi32, {VMEM}>
+      return %v : i32
+    }}"""
+    assert run(text, np.arange(5, 1029).reshape(8, 128)) == (5,)
