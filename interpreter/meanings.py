@@ -20,11 +20,25 @@ from xdsl.ir import Operation
 
 from pallasite.interpreter.facts import Facts
 
-__all__ = ["Factory", "Facts", "Function", "Meaning", "effect", "lookup", "meaning"]
+__all__ = ["Factory", "Facts", "Function", "Meaning", "Staged", "effect", "lookup", "meaning"]
 
 Function = Callable[..., Any]
 Factory = Callable[[Any, Facts], Function]
 _AnyFactory = TypeVar("_AnyFactory", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False)
+class Staged:
+    """A meaning of three operands, the first two of which are prepared each by itself: whoever
+    knows that one is the same again need not do that twice."""
+
+    left: Function
+    right: Function
+    last: Function
+    """Of what the two make, and the third operand."""
+
+    def __call__(self, first: Any, second: Any, third: Any) -> Any:
+        return self.last(self.left(first), self.right(second), third)
 
 
 @dataclass(frozen=True)

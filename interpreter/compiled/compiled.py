@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from pallasite.collection import paused
@@ -79,15 +80,22 @@ class Program:
         if name not in self._compiled:
             func = driver.find_function(self.functions, name, user)
             self._compiled[name] = lambda *_: None  # reserves the name against recursion
-            filename = f"<pallasite @{name}>"
-            with paused():
-                writer = FunctionWriter(self, func)
-                writer.write()
-                self.sources[filename] = "\n".join(writer.lines) + "\n"
-                self._lines[filename] = writer.line_ops
-                exec(compile(self.sources[filename], filename, "exec"), self.globals)
-            self._compiled[name] = self.globals[writer.python_name]
+            try:
+                self._compiled[name] = self._written(name, func)
+            except BaseException:
+                del self._compiled[name]
+                raise
         return self._compiled[name]
+
+    def _written(self, name: str, func: FuncOp) -> Callable[..., Any]:
+        filename = f"<pallasite @{name}>"
+        with paused():
+            writer = FunctionWriter(self, func)
+            writer.write()
+            self.sources[filename] = "\n".join(writer.lines) + "\n"
+            self._lines[filename] = writer.line_ops
+            exec(compile(self.sources[filename], filename, "exec"), self.globals)
+        return self.globals[writer.python_name]
 
     def _located(self, error: Exception) -> Diagnostic:
         return driver.located(error, self._culprit(error.__traceback__))

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DenseArrayBase, f32
 
 from pallasite.dialects import arith, grid
 from pallasite.dialects.types import AnyVector, element_type, grid_shape, register_rank, shape_of
-from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.meanings import Facts, Function, Staged, meaning
 from pallasite.interpreter.ops.arithmetic import reducer
 from pallasite.interpreter.ops.kinds import unsupported
 from pallasite.interpreter.ops.matmul import product
@@ -152,11 +152,17 @@ def matmul(op: grid.MatmulOp, facts: Facts) -> Function:
     transposed = op.transpose_rhs is not None and bool(op.transpose_rhs.value.data)
     blocks = grid_shape(kind)
 
-    def function(lhs: Array, rhs: Array, acc: Array) -> Array:
-        left, right, total = (to_matrix(x, r) for x, r in zip((lhs, rhs, acc), ranks, strict=True))
-        return to_tiles(multiply(left, right.T if transposed else right, total), blocks, 1)
+    def left(lhs: Array) -> Array:
+        return multiply.left(to_matrix(lhs, ranks[0]))
 
-    return function
+    def right(rhs: Array) -> Array:
+        matrix = to_matrix(rhs, ranks[1])
+        return multiply.right(matrix.T if transposed else matrix)
+
+    def add(left: Array, right: Array, acc: Array) -> Array:
+        return to_tiles(multiply.add(left, right, to_matrix(acc, ranks[2])), blocks, 1)
+
+    return Staged(left, right, add)
 
 
 @meaning(grid.TransposeBlocksOp)

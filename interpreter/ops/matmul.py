@@ -11,6 +11,7 @@ and blocks of zeros contribute nothing, so the cut does not depend on how a lowe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
 
@@ -46,28 +47,42 @@ _NOTHING = np.float32(-0.0)
 Passes = Sequence[tuple[Array, Array]]
 
 
+@dataclass(frozen=True)
+class Product:
+    """`acc + lhs @ rhs` for matrices, in steps of which the first two take one operand each."""
+
+    left: Function
+    right: Function
+    add: Function
+    """Of what the two make, and the accumulator."""
+
+    def __call__(self, lhs: Array, rhs: Array, acc: Array) -> Array:
+        return self.add(self.left(lhs), self.right(rhs), acc)
+
+
 def product(
     left: Attribute, right: Attribute, acc: Attribute, precision: ContractPrecisionAttr | None
-) -> Function:
-    """`fn(lhs, rhs, acc) -> acc + lhs @ rhs` for matrices of the given types."""
+) -> Product:
+    """The product of matrices of the given types."""
     if is_float(left) or is_float(right) or is_float(acc):
-        split = _split(left, right, precision)
-        finish = rounder(acc)
-        return lambda lhs, rhs, acc: finish(_float_product(split(lhs, rhs), acc))
-    dtype = carrier(acc)
-    exact: Function = _narrow_product if max(width(left), width(right)) <= 8 else _wide_product
+        return _float(left, right, rounder(acc), precision)
+    dtype, narrow = carrier(acc), max(width(left), width(right)) <= 8
+    widen: Function = _as_float if narrow else lambda x: x.astype(np.int64)
+    multiply: Function = _narrow_product if narrow else np.matmul
 
     def integers(lhs: Array, rhs: Array, total: Array) -> Array:
         rows, columns = total.shape
         depth = max(lhs.shape[1], rhs.shape[0])
-        found = exact(_fitted(lhs, rows, depth), _fitted(rhs, depth, columns)).astype(dtype)
+        found = multiply(_fitted(lhs, rows, depth), _fitted(rhs, depth, columns)).astype(dtype)
         return np.add(total, found, out=found)
 
-    return integers
+    return Product(widen, widen, integers)
 
 
-def _split(left: Attribute, right: Attribute, precision: ContractPrecisionAttr | None) -> Function:
-    """The passes of a product: pairs of float32 matrices whose products add up.
+def _float(
+    left: Attribute, right: Attribute, finish: Function, precision: ContractPrecisionAttr | None
+) -> Product:
+    """A product of float32 matrices, in passes that add up.
 
     By default f32 operands are rounded to bf16; `fp32` keeps them; `bf16x3` splits each into a
     high and a low part and leaves out the product of the low parts. Integers beside floats become
@@ -77,20 +92,28 @@ def _split(left: Attribute, right: Attribute, precision: ContractPrecisionAttr |
     round_bf16 = rounder(bf16)
     wide = [width(t) == 32 if is_float(t) else width(t) > 8 for t in (left, right)]
 
-    def single(lhs: Array, rhs: Array) -> Passes:
-        pair = [
-            round_bf16(x) if is_wide and mode is ContractPrecision.BF16 else x
-            for x, is_wide in zip((_as_float(lhs), _as_float(rhs)), wide, strict=True)
-        ]
-        return ((pair[0], pair[1]),)
+    def rounded(x: Array) -> Array:
+        return round_bf16(_as_float(x))
 
-    def three(lhs: Array, rhs: Array) -> Passes:
-        lhs, rhs = _as_float(lhs), _as_float(rhs)
-        high_l, high_r = round_bf16(lhs), round_bf16(rhs)
-        low_l, low_r = round_bf16(lhs - high_l), round_bf16(rhs - high_r)
-        return ((low_l, high_r), (high_l, low_r), (high_l, high_r))
+    def halves(x: Array) -> Array:
+        x = _as_float(x)
+        high = round_bf16(x)
+        return np.stack((high, round_bf16(x - high)))
 
-    return three if mode is ContractPrecision.BF16X3 and any(wide) else single
+    def single(lhs: Array, rhs: Array, acc: Array) -> Array:
+        return finish(_float_product(((lhs, rhs),), acc))
+
+    def three(lhs: Array, rhs: Array, acc: Array) -> Array:
+        (high_l, low_l), (high_r, low_r) = lhs, rhs
+        passes = (low_l, high_r), (high_l, low_r), (high_l, high_r)
+        return finish(_float_product(passes, acc))
+
+    if mode is ContractPrecision.BF16X3 and any(wide):
+        return Product(halves, halves, three)
+    left_step, right_step = (
+        rounded if is_wide and mode is ContractPrecision.BF16 else _as_float for is_wide in wide
+    )
+    return Product(left_step, right_step, single)
 
 
 def _as_float(x: Array) -> Array:
@@ -114,10 +137,6 @@ def _fitted(x: Array, rows: int, columns: int) -> Array:
         return x
     x = x[:rows, :columns]
     return np.pad(x, ((0, rows - x.shape[0]), (0, columns - x.shape[1])))
-
-
-def _wide_product(lhs: Array, rhs: Array) -> Array:
-    return lhs.astype(np.int64) @ rhs.astype(np.int64)
 
 
 def _float_product(passes: Passes, acc: Array) -> Array:
@@ -168,7 +187,6 @@ def _of_rows(x: Array) -> Array:
 def _narrow_product(lhs: Array, rhs: Array) -> Array:
     """Exact, hence in any order; sums of several chunks of the depth are kept in float64."""
     about_to_multiply()
-    lhs, rhs = _as_float(lhs), _as_float(rhs)
     depth = lhs.shape[1]
     if depth <= _EXACT_DEPTH:
         return lhs @ rhs

@@ -92,6 +92,12 @@ class Line(NamedTuple):
     write: View | None = None
     whole: bool = True
     """Whether all of what it writes is written by it alone."""
+    seen_through: tuple[int, ...] = ()
+    """Those of what it takes that share memory with what it makes."""
+    overwritten: int | None = None
+    """The value that it writes over."""
+    made_bytes: int = 0
+    """Bytes of new arrays."""
 
     @property
     def views(self) -> list[View]:

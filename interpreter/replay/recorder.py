@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from pallasite.interpreter.machine.copies import End, route_between, row_major, 
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.machine.register_access import Access
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.meanings import Staged
 from pallasite.interpreter.replay.lines import COPY, Box, Line, Made, View, Whole
 from pallasite.interpreter.values import POISON_WORDS, Array
 
@@ -61,8 +62,11 @@ class Recorder:
         self._memories: dict[Buffer, str] = {}
         self._values: dict[int, tuple[weakref.ref[Array], int]] = {}
         """The numbers of arrays that exist, by identity."""
-        self._accesses: dict[Access, None] = {}
+        self._accesses: dict[Access, Callable[..., Array]] = {}
+        """What gives the elements of each, apart from memory, of what it views."""
         self._count = 0
+        self._prepared = 0
+        """Lines that only prepare operands of others."""
 
     @property
     def effects(self) -> Set[Any]:
@@ -132,23 +136,24 @@ class Recorder:
     def loaded(self, access: Access, ref: Ref, look: bool, value: Array) -> None:
         """A load has given `value`, which is a view of memory if it is a `look`."""
         memory, contents = self._memory(ref.buffer), ref.buffer.bytes
-        self._accesses[access] = None
+        taken = self._accesses.setdefault(access, access.taken)
         view = access.viewer(ref.codec, ref.base, contents)
         read: View
         if view is not None:
             read = Box.of(view, contents, memory)
-            text = "{r}[...]" if look else f"{self.bind('f', access.taken)}({{r}})"
+            text = "{r}[...]" if look else f"{self.bind('f', taken)}({{r}})"
         elif access.reader(ref.codec, ref.base, contents) is not None:
             read, text = Made(memory, access.reader, ref.codec, ref.base), "{r}()"
         else:
             general = partial(rows.read_from, _apart(ref), access.plan, access.pattern.shape)
             read, text = Whole(memory), f"{self.bind('f', general)}({{r}})"
-        self._line(Line(f"{{}} = {text}", (), (self._new(value),), read=read))
+        size = 0 if look else value.nbytes
+        self._line(Line(f"{{}} = {text}", (), (self._new(value),), read=read, made_bytes=size))
 
     def stored(self, access: Access, ref: Ref, value: Array, mask: Array | None, add: bool) -> None:
         """A store has written `value`, or added it to what was there, where `mask` is true."""
         memory, contents = self._memory(ref.buffer), ref.buffer.bytes
-        self._accesses[access] = None
+        self._accesses.setdefault(access, access.taken)
         takes, texts = self._told([value] if mask is None else [value, mask])
         plain = mask is None and not add
         target = access.taker(ref.codec, ref.base, contents) if plain else None
@@ -190,6 +195,12 @@ class Recorder:
 
     def call(self, fn: Callable[..., Any], *arguments: Any, **rest: Any) -> Any:
         """What `fn` gives of some values, told."""
+        if isinstance(fn, Staged) and self.plain:
+            first, second, third = arguments
+            # Most scripts do that once for many products.
+            self._prepared += 2
+            left, right = self.call(fn.left, first), self.call(fn.right, second)
+            return self.call(fn.last, left, right, third)
         result = fn(*arguments, **rest)
         if self.plain:
             self._called(fn, arguments, rest, result)
@@ -211,19 +222,28 @@ class Recorder:
             more, (text,) = self._told([over], len(takes))
             if over is not result:
                 return self.give_up()
-            return self._line(
-                Line(f"{self.bind('f', fn)}({', '.join(texts)}, {name}={text})", takes + more)
-            )
+            call = f"{self.bind('f', fn)}({', '.join(texts)}, {name}={text})"
+            return self._line(Line(call, takes + more, overwritten=next(iter(more), None)))
         makes = tuple(map(self._new, results))
         left = "".join(f"{{{len(takes) + n}}}, " for n in range(len(makes)))
         if not isinstance(result, tuple):
             left = left.removesuffix(", ")
-        self._line(Line(f"{left} = {self.bind('f', fn)}({', '.join(texts)})", takes, makes))
+        call = f"{left} = {self.bind('f', fn)}({', '.join(texts)})"
+        through = tuple(self._seen_through(arguments, results))
+        size = 0 if through else sum(x.nbytes for x in results if isinstance(x, np.ndarray))
+        self._line(Line(call, takes, makes, seen_through=through, made_bytes=size))
+
+    def _seen_through(self, arguments: Sequence[Any], results: Sequence[Any]) -> Iterator[int]:
+        """The numbers of those arguments that may share memory with results."""
+        for x in arguments:
+            found = self._values.get(id(x))
+            if found and any(np.may_share_memory(x, y) for y in results):
+                yield found[1]
 
     # Names
 
     def _line(self, line: Line) -> None:
-        if len(self.lines) >= MOST_LINES:
+        if len(self.lines) - self._prepared >= MOST_LINES:
             self.give_up()
         if self.plain:
             self.lines.append(line)

@@ -16,6 +16,7 @@ from pallasite.interpreter.machine.spare import Block, Spare, fresh
 from pallasite.interpreter.process import keep_freed, products_on_one_thread
 from pallasite.interpreter.replay.forward import forwarded
 from pallasite.interpreter.replay.lines import Line, View
+from pallasite.interpreter.replay.once import once
 from pallasite.interpreter.replay.recorder import Recorder, Room
 from pallasite.interpreter.values import Array, quiet
 
@@ -34,7 +35,7 @@ class Script:
     @staticmethod
     def of(recorder: Recorder, inputs: int, results: Sequence[ArrayType]) -> Script:
         """What `recorder` was told of a run with so many operands."""
-        lines = forwarded(recorder.lines)
+        lines = once(forwarded(recorder.lines))
         views = {view: f"v{n}" for n, view in enumerate(_views(lines))}
         used = {view.memory for view in views}
         rooms = tuple(room for room in recorder.rooms if room.name in used)
