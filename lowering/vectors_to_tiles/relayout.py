@@ -10,6 +10,7 @@ import math
 
 from xdsl.ir import SSAValue
 
+from pallasite.diagnostics import Unsupported
 from pallasite.dialects import grid
 from pallasite.dialects.types import vector_of
 from pallasite.layouts.move import Move
