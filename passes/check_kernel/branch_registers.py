@@ -30,10 +30,6 @@ _Place = tuple[int, int, bool]
 stands for all."""
 _LOADS = (vector.LoadOp, tpu.VectorLoadOp)
 _BITCASTS = (arith.BitcastOp, tpu.BitcastOp)
-_TRANSPOSES = (vector.TransposeOp, tpu.TransposeOp)
-_FAMILIES = (_BITCASTS, (vector.ShapeCastOp,), _TRANSPOSES)
-_UNDONE = (*_BITCASTS, vector.ShapeCastOp, *_TRANSPOSES)
-"""Operations of which one of a family undoes others."""
 
 
 def is_constant(value: SSAValue) -> bool:
@@ -57,7 +53,7 @@ def registers(
 ) -> Registers:
     """A number for each register of `value`, the same for the same one; `COMPUTED` for those that
     are made inside of `op`."""
-    value = _unchanged(value)
+    value = _uncast(value)
     made, grid = value.owner, grid_of(value)
     exact = _rearranged(made, value, op, known, target) if isinstance(made, Operation) else None
     if exact is not None:
@@ -72,21 +68,12 @@ def registers(
     return np.broadcast_to(numbers[once], grid)
 
 
-def _unchanged(value: SSAValue) -> SSAValue:
-    """`value` before bitcasts, reshapes or transposes that lead back to it, which are dropped."""
-    source, kinds = value, _BITCASTS
-    order: tuple[int, ...] = ()
-    while isinstance(op := source.owner, _UNDONE):
-        if source is value:
-            kinds = next(k for k in _FAMILIES if isinstance(op, k))
-            order = tuple(range(len(shape_of(value.type))))
-        if not isinstance(op, kinds):
-            break
-        if isinstance(op, vector.TransposeOp | tpu.TransposeOp):
-            made = [int(d) for d in op.permutation.get_values()]
-            order = tuple(made[d] for d in order)
+def _uncast(value: SSAValue) -> SSAValue:
+    """`value` before the bitcasts that lead back to its type, which are dropped."""
+    source = value
+    while isinstance(op := source.owner, _BITCASTS):
         source = op.operands[0]
-        if source.type == value.type and order == tuple(sorted(order)):
+        if source.type == value.type:
             value = source
     return value
 

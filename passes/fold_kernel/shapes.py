@@ -20,15 +20,15 @@ def fold_reshape(op: vector.ShapeCastOp, f: Folder) -> SSAValue | None:
     return source if source.type == op.results[0].type else None
 
 
-@rule(vector.TransposeOp)
-def fold_transposition(op: vector.TransposeOp, f: Folder) -> SSAValue | None:
+@rule(vector.TransposeOp, tpu.TransposeOp)
+def fold_transposition(op: vector.TransposeOp | tpu.TransposeOp, f: Folder) -> SSAValue | None:
     """A transposition that leaves every dimension in its place, or back there, is none."""
     order = [int(d) for d in op.permutation.get_values()]
     source = op.operands[0]
     if order == sorted(order):
         return source
     first = source.owner
-    if isinstance(first, vector.TransposeOp):
+    if isinstance(first, vector.TransposeOp | tpu.TransposeOp):
         before = [int(d) for d in first.permutation.get_values()]
         if [before[d] for d in order] == sorted(order):
             return first.operands[0]
@@ -65,7 +65,7 @@ def fold_gather_of_one(op: tpu.DynamicGatherOp, f: Folder) -> SSAValue | None:
     return f.emit(vector.BroadcastOp(op.source, op.result.type))
 
 
-@rule(vector.ShapeCastOp, vector.TransposeOp, vector.ExtractStridedSliceOp)
+@rule(vector.ShapeCastOp, vector.TransposeOp, tpu.TransposeOp, vector.ExtractStridedSliceOp)
 def fold_shape_of_constant(op: Operation, f: Folder) -> SSAValue | None:
     """A part of a constant, or a constant in another shape, is a constant."""
     source = op.operands[0]

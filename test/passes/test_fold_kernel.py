@@ -102,6 +102,9 @@ def test_quotients_of_bytes_are_refused_unless_both_are_one_value() -> None:
         "%d = arith.extui %t : vector<32x128x1xi1> to vector<32x128x1xi32>\n"
         f"%e = vector.shape_cast %d : vector<32x128x1xi32> to {WORDS}\n"
         f"%f = arith.addi %e, %w : {WORDS}\n%r = arith.trunci %f : {WORDS} to {BYTES}",
+        f"%t = tpu.transpose %p, [1, 0] : {MASK} -> vector<128x32xi1>\n"
+        f"%d = tpu.transpose %t, [1, 0] : vector<128x32xi1> -> {MASK}\n"
+        f"%r = arith.select %d, %u, %v : {MASK}, {BYTES}",
         f"%r = arith.select %wrong, %u, %u : {MASK}, {BYTES}",
         f"%t = arith.select %p, %u, %bad : {MASK}, {BYTES}\n"
         f"%r = arith.select %p, %t, %v : {MASK}, {BYTES}",
