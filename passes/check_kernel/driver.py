@@ -46,6 +46,7 @@ from pallasite.passes.check_kernel.extrema import EXTREMUM_RULES
 from pallasite.passes.check_kernel.grid import check_core_axes
 from pallasite.passes.check_kernel.index_reductions import index_reduction, packed_extremum
 from pallasite.passes.check_kernel.loops import loop_to_the_only_step, signed_counter
+from pallasite.passes.check_kernel.mask_rows import ROW_MASK_RULES
 from pallasite.passes.check_kernel.masks import MASK_RULES
 from pallasite.passes.check_kernel.memory import check_memory
 from pallasite.passes.check_kernel.products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
@@ -175,6 +176,7 @@ _REFERENCE = _merged(
     EXTREMUM_RULES,
     ACCESS_REFERENCE_RULES,
     MASK_RULES,
+    ROW_MASK_RULES,
     ABSENT_RULES,
     SCALAR_RULES,
     CAST_RULES,
