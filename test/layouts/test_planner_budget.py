@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Select, SublaneShuffle, Value
+from pallasite.layouts.planner import planner
 from pallasite.layouts.planner.budget import Budget, TooDear
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.fields import Mask
 from pallasite.layouts.planner.lines import progressions
 from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.planner.program import Program
+from pallasite.layouts.strategies import apart, transpose
 from pallasite.layouts.strategies.rows import move_rows
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.targets import get_target
+
+V5E = Costs.of(get_target("v5e"))
 
 STARTS = np.zeros(1, np.int64)
 
@@ -57,6 +64,46 @@ def test_plans_within_a_limit(shape: tuple[int, int, int]):
             pass
     with pytest.raises(Unsupported):
         plan(move, Costs().below(best.cost / 4))
+
+
+NATIVE = VectorLayout.native(2, 32)
+COMPOSED = {
+    "rows and lanes in turn": (
+        Move.slice((NATIVE, (1100, 1400)), NATIVE, (3, 5), (1000, 1200)), apart.by_axes),
+    "sources turned": (
+        Move.concat([(NATIVE, (40, 100)), (VectorLayout(32, 1, 0), (40, 60))], NATIVE, 1),
+        transpose.by_aligning),
+    "joined and turned": (
+        Move.concat([(VectorLayout(32, 1, 0), (40, 60)), (VectorLayout(32, 1, 0), (40, 20))],
+                    NATIVE, 1),
+        transpose.by_aligning),
+    "counted in other groups": (
+        Move.reshape((VectorLayout.native(3, 32), (64, 5, 16)), VectorLayout.native(3, 32),
+                     (64, 4, 20)),
+        apart.as_other),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COMPOSED)
+def test_what_is_put_together_of_plans_ends_where_one_costs_too_much(
+    case: str, monkeypatch: pytest.MonkeyPatch
+):
+    move, way = COMPOSED[case]
+    best = plan(move, V5E).cost
+    asked: list[Any] = []
+
+    def made(*args: Any) -> Any:
+        asked.append(way(*args))
+        return asked[-1]
+
+    for module in (apart, planner):
+        if hasattr(module, way.__name__):
+            monkeypatch.setattr(module, way.__name__, made)
+    for most in (0.1, best / 9, best / 2):
+        planner.plan_or_none.cache_clear()
+        with pytest.raises(Unsupported, match="no instruction sequence known"):
+            plan(move, V5E.below(most))
+    assert asked
 
 
 def test_work_without_steps_counts():

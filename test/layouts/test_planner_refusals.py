@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner import planner
 from pallasite.layouts.planner.check import performs
@@ -25,6 +26,7 @@ CASES = {
         Move.relayout(N2, (256, 1024), VectorLayout.native(2, 32, 3, 5)), "cannot be repeated"),
     "stacked": (Move.transpose((N3, (24, 8, 8)), N3, (0, 2, 1)), "planned wrongly"),
     "chunks": (Move.reshape((N2, (1009, 251)), N2, (251, 1009)), "planned wrongly"),
+    "chunks, not searched": (Move.reshape((N2, (190, 162)), N2, (171, 180)), "planned wrongly"),
     "stages": (
         Move.reshape((N3, (4, 207, 11)), VectorLayout(32, 1, 0), (66, 138)), "planned wrongly"),
 }  # fmt: skip
@@ -35,6 +37,8 @@ def test_another_plan_is_taken(
     case: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     move, message = CASES[case]
+    if case == "chunks, not searched":
+        monkeypatch.setattr(planner, "HUGE", 1)
     refused: list[Any] = []
 
     def once(check: Callable[..., bool]) -> Callable[..., bool]:
@@ -54,3 +58,17 @@ def test_another_plan_is_taken(
     planner.plan_or_none.cache_clear()
     assert refused and any(message in record.getMessage() for record in caplog.records)
     assert performs(made, move, trace(move).starts)
+
+
+def test_what_cannot_be_checked_is_said(monkeypatch: pytest.MonkeyPatch):
+    """No other plan is looked for then."""
+    move, _ = CASES["searched"]
+
+    def too_large(*_: Any) -> bool:
+        raise Unsupported("movement-size", "too many elements to check")
+
+    monkeypatch.setattr(planner, "performs", too_large)
+    planner.plan_or_none.cache_clear()
+    with pytest.raises(Unsupported, match="too many elements") as raised:
+        planner.plan(move, V5E)
+    assert raised.value.code == "movement-size"
