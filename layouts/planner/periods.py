@@ -16,9 +16,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from pallasite.layouts.planner.lines import Array, distinct_values
+from pallasite.layouts.planner.lines import Array, any_along, distinct_values
 from pallasite.layouts.planner.trace import Trace
-from pallasite.layouts.planner.words import unique_rows
+from pallasite.layouts.planner.words import alike
 
 _NEAR = ((8, 2), (4, 2), (2, 2))
 """How many registers at the beginning and the end of every grid dimension are planned in any case.
@@ -59,20 +59,23 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
     """
     count = len(found.register)
     bounds = np.cumsum([0, *sources])
-    relative, first = np.full_like(found.register, -1), np.zeros((len(sources), count), np.int64)
+    wanted = found.register >= 0
+    live = any_along(wanted, 0, 2)
+    fields = (found.register, found.row, found.lane)
+    register, row, lane = fields if live.all() else (f[:, live] for f in fields)
+    relative, first = np.full_like(register, -1), np.zeros((len(sources), count), np.int64)
     last = np.zeros_like(first)
     # By source: the same distance from another source is not the same place.
-    origin = np.zeros_like(relative)
+    origin = np.zeros_like(relative) if len(sources) > 1 else None
     for number, (start, end) in enumerate(pairwise(bounds.tolist())):
-        mine = (found.register >= start) & (found.register < end)
-        lowest = np.where(mine, found.register, end).min((1, 2))
+        mine = (register >= start) & (register < end)
+        lowest = np.where(mine, register, end).min((1, 2))
         first[number] = np.where(lowest == end, start, lowest)
-        np.subtract(found.register, first[number][:, None, None], out=relative, where=mine)
+        np.subtract(register, first[number][:, None, None], out=relative, where=mine)
         last[number] = end - 1 - np.where(mine, relative, 0).max((1, 2))
-        origin[mine] = number
-    fields = [origin] if len(sources) > 1 else []
-    fields += [relative, found.row, found.lane]
-    _, _, kind = unique_rows(np.concatenate([f.reshape(count, -1) for f in fields], 1))
+        if origin is not None:
+            origin[mine] = number
+    kind = alike([f for f in (origin, relative, row, lane) if f is not None])
     tried = (_picked(kind, grid, near) for near in _NEAR)
     picked = next((found for found in tried if found is not None), None)
     if picked is None:
@@ -85,9 +88,10 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
     order = np.argsort(kind[chosen], kind="stable")
     kinds = np.bincount(kind[chosen])
     model = order[np.cumsum(kinds) - kinds + kinds // 2]
-    wanted = relative[chosen] >= 0
-    place = nearer[origin[chosen], np.arange(chosen.size)[:, None, None]]
-    register = np.where(wanted, relative[chosen] + place, -1)
+    register = found.register[chosen]
+    source = np.searchsorted(bounds[1:], register, side="right")
+    moved = (nearer - first[:, chosen])[source, np.arange(chosen.size)[:, None, None]]
+    register = np.where(register >= 0, register + moved, -1)
     row, lane = found.row[chosen], found.lane[chosen]
     few = Trace(found.starts, register, row, lane, found.slopes, found.walked)
     return Periods(few, chosen, kind, model, first - nearer[:, model][:, kind])

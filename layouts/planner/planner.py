@@ -75,21 +75,22 @@ def plan_or_none(move: Move, costs: Costs) -> Plan | None:
     simple = simplified(move)
     if simple != move:
         return plan_or_none(simple, costs)
+    try:
+        made = _in_parts(move, costs) or _as_one(move, costs)
+    except Unsupported as error:
+        if error.code != _NO_PLAN:
+            raise
+        made = _composed(move, Stages.placed(move).best(plan, costs))
+    return None if made is None or made.cost > costs.most else made
+
+
+def _in_parts(move: Move, costs: Costs) -> Plan | None:
+    """The plan of a movement that is put together of copies, of itself or written otherwise."""
     other = regrouped(move)
     if other is not None and registers(other) > _SMALL:
-        made = as_other(move, other, costs, plan)
-    else:
-        made = _by_copies(move, costs) or _by_axes(move, costs)
-        if made is not None:
-            made = _better_together(move, costs, made)
-    if made is None:
-        try:
-            made = _as_one(move, costs)
-        except Unsupported as error:
-            if error.code != _NO_PLAN:
-                raise
-            made = _composed(move, Stages.placed(move).best(plan, costs))
-    return None if made is None or made.cost > costs.most else made
+        return as_other(move, other, costs, plan)
+    made = _by_copies(move, costs) or _by_axes(move, costs)
+    return None if made is None else _better_together(move, costs, made)
 
 
 def _better_together(move: Move, costs: Costs, made: Plan) -> Plan:
@@ -118,14 +119,16 @@ def _as_one(move: Move, costs: Costs) -> Plan:
     stages = Stages.of(move)
     if not stages.several or not costs.stages:
         return _at_once(move, costs)
-    if stages.come_first:
+    first, alone = stages.come_first, stages.are_all(costs)
+    if first or alone:
         staged = _composed(move, stages.best(plan, costs))
         if staged is not None:
-            return staged if stages.steps > 1 else _better_at_once(move, costs, staged)
+            alone = alone or stages.steps > 1
+            return staged if alone else _better_at_once(move, costs, staged)
     try:
         made = _at_once(move, replace(costs, steps=AT_ONCE, stages=False))
     except Unsupported:
-        made = None if stages.come_first else _composed(move, stages.best(plan, costs))
+        made = None if first or alone else _composed(move, stages.best(plan, costs))
         return _at_once(move, costs) if made is None else made
     return _composed(move, stages.better(plan, costs, made)) or made
 
@@ -319,6 +322,9 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
     try:
         one = plan(found.core, replace(costs, copies=costs.copies * found.copies))
     except Unsupported:
+        bounded = costs.most < math.inf or costs.steps < math.inf
+        if bounded and not costs.stages and Stacking.of(move, costs) is None:
+            raise  # To look for plans of all of them would take longer, and find what is dearer.
         return None
     wide = plan_of_copies(found, one, costs)
     if wide is not None and (

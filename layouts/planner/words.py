@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,13 +109,29 @@ def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
     """
     if len(rows) < 2:
         return rows, np.arange(len(rows)), np.arange(len(rows))
-    hashes = rows.astype(np.int64, copy=False) @ _hash_weights(rows.shape[1])
+    first, inverse = _in_order(rows.astype(np.int64, copy=False) @ _hash_weights(rows.shape[1]))
+    return rows[first], first, inverse
+
+
+def alike(fields: Sequence[Array]) -> Array:
+    """Which of the different ones, in order of first appearance, each register is of which
+    `fields`, [registers, ...], say something."""
+    weights = _hash_weights(sum(f[0].size for f in fields))
+    hashes, at = np.zeros(len(fields[0]), np.int64), 0
+    for field in fields:
+        flat = field.reshape(len(field), -1)
+        hashes += flat @ weights[at : at + flat.shape[1]]
+        at += flat.shape[1]
+    return _in_order(hashes)[1]
+
+
+def _in_order(hashes: Array) -> tuple[Array, Array]:
+    """`first_places`, numbered by where each value occurs first."""
     first, inverse = first_places(hashes)
     order = first.argsort()
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    first = first[order]
-    return rows[first], first, rank[inverse]
+    return first[order], rank[inverse]
 
 
 @kept

@@ -13,6 +13,7 @@ much, or is not found within some steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -106,6 +107,14 @@ class Stages:
         columns = any(shape[-1:] == (1,) for _, shape in self.move.sources)
         return cuts_rows_anew(self.move) and not columns
 
+    def are_all(self, costs: Costs) -> bool:
+        """Whether any other plan goes through native tiles, too: elements that the transpose unit
+        does not take are unpacked there."""
+        ends = (*self.move.sources, self.move.destination)
+        if self.move.bits in costs.transpose_bits or all(la.is_native for la, _ in ends):
+            return False
+        return len(self.between) == 1 and any(_turns_lanes(s) for s in self.move.steps)
+
     @property
     def steps(self) -> int:
         """How many steps of the index map are stages of their own."""
@@ -122,6 +131,7 @@ class Stages:
         if not self.several or not costs.stages:
             return None
         costs = replace(costs, steps=steps, stages=False)
+        retiling = replace(costs, most=math.inf, steps=_STEPS)
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in self.move.sources]
         program = Program(sources, self.move.bits, costs, costs.most)
         hows: list[str] = []
@@ -129,7 +139,9 @@ class Stages:
         def moved(stage: Move | None, operands: list[int]) -> list[int]:
             if stage is None:
                 return operands
-            made = plan(stage, costs.below(program.limit - program.spent))
+            # Other ways change tiles, too: so one plan serves all, whatever is left for it.
+            inner = stage in self.between
+            made = plan(stage, costs.below(program.limit - program.spent) if inner else retiling)
             hows.append(made.how)
             return [append(program, made, operands)]
 
@@ -171,7 +183,12 @@ def _turns_short_rows(move: Move, steps: Sequence[IndexStep]) -> bool:
     shape = move.concatenated
     if len(move.sources) > 1 or move.bits < 16 or not shape or shape[-1] > SHORT:
         return False
-    return any(isinstance(s, Transpose) and s.permutation[-1] != len(s.shape) - 1 for s in steps)
+    return any(_turns_lanes(step) for step in steps)
+
+
+def _turns_lanes(step: IndexStep) -> bool:
+    """Whether the last dimension becomes another one."""
+    return isinstance(step, Transpose) and step.permutation[-1] != len(step.shape) - 1
 
 
 def _sides(shape: Shape) -> list[int]:

@@ -76,6 +76,15 @@ def test_stages_come_first_where_rows_are_cut_anew():
     assert not Stages.of(Move.transpose((few, (100, 30)), native, (1, 0))).come_first
 
 
+def test_stages_are_all_where_the_transpose_unit_takes_other_elements():
+    few, shape, turned = VectorLayout(8, 0, 1, tile_rows=4), (40, 300), (300, 40)
+    stages = Stages.of(Move.transpose((few, shape), N2, (1, 0)))
+    assert stages.are_all(V5E) and not stages.are_all(Costs.of(get_target("v6e")))
+    assert not Stages.of(Move.transpose((N2, shape), N2, (1, 0))).are_all(V5E)
+    assert not Stages.of(Move.reshape((few, shape), N2, turned)).are_all(V5E)
+    assert plan(stages.move, V5E).how.startswith("stages")
+
+
 def test_replication_lasts():
     spread = VectorLayout(8, 0, 1, 3, None)
     stages = Stages.of(Move.broadcast((spread, (40, 1)), N2, (40, 300)))
