@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
@@ -17,8 +17,8 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 def zero_padding(held: Tiled, dim: int, c: Converter) -> SSAValue:
     """The grid of `held` (two dimensions, offsets 0) with zeros behind its data along `dim`.
 
-    Words are masked as 32-bit integers; a word of which only some rows are data keeps those by a
-    bitwise and.
+    Elements are chosen as they are where there are masks of them. Others are masked as words of 32
+    bits; a word of which only some rows are data keeps those by a bitwise and.
     """
     bits = held.layout.bits
     block = native_tile(bits)[dim]
@@ -56,12 +56,22 @@ def as_words(value: SSAValue, bits: int, c: Converter) -> SSAValue:
 
 
 def _zero_lanes(value: SSAValue, bits: int, valid: int, c: Converter) -> SSAValue:
+    if packing(bits) <= c.target.max_mask_subelements:
+        return _select_box(value, bits, SUBLANES, valid, c)
     words = as_words(value, bits, c)
-    return _from_words(_select_box(words, SUBLANES, valid, c), value, c)
+    return _from_words(_select_box(words, 32, SUBLANES, valid, c), value, c)
 
 
 def _zero_rows(value: SSAValue, bits: int, valid: int, c: Converter) -> SSAValue:
     p = packing(bits)
+    if p <= c.target.max_mask_subelements and not valid % p:
+        return _select_box(value, bits, valid // p, LANES, c)
+    if 1 < p <= c.target.max_mask_subelements:
+        rows = tpu.CreateSubelementMaskOp.create(
+            result_types=[VectorType(i1, register_shape(bits))],
+            properties={"from": IntegerAttr(0, i32), "to": IntegerAttr(valid, i32)},
+        )
+        return _select(c.emit(rows), value, c)
     words = as_words(value, bits, c)
     whole, part = divmod(valid, p)
     if part:
@@ -69,25 +79,34 @@ def _zero_rows(value: SSAValue, bits: int, valid: int, c: Converter) -> SSAValue
         kind = cast(VectorType[Attribute], words.type)
         keep = c.emit(arith.ConstantOp(splat(kind, (1 << part * bits) - 1)))
         kept = c.emit(arith.AndIOp(words, keep))
-        full = _box(whole, LANES, kind, c)
+        full = c.emit(grid.BroadcastOp(_box(whole, LANES, 32, c), _mask_of(kind)))
         words = c.emit(arith.SelectOp(full, words, kept))
-    return _from_words(_select_box(words, whole + bool(part), LANES, c), value, c)
+    return _from_words(_select_box(words, 32, whole + bool(part), LANES, c), value, c)
 
 
-def _box(sublanes: int, lanes: int, kind: VectorType[Attribute], c: Converter) -> SSAValue:
+def _box(sublanes: int, lanes: int, bits: int, c: Converter) -> SSAValue:
+    """The mask of the first sublanes and lanes of one register."""
     bounds = [c.constant_index(n) for n in (0, 0, sublanes, lanes)]
-    made = tpu.CreateMaskOp.create(
-        operands=bounds, result_types=[VectorType(i1, (SUBLANES, LANES))]
-    )
-    return c.emit(grid.BroadcastOp(c.emit(made), vector_of(i1, kind.get_shape())))
+    kind = VectorType(i1, register_shape(bits))
+    return c.emit(tpu.CreateMaskOp.create(operands=bounds, result_types=[kind]))
 
 
-def _select_box(words: SSAValue, sublanes: int, lanes: int, c: Converter) -> SSAValue:
+def _mask_of(kind: VectorType[Attribute]) -> VectorType[Attribute]:
+    return vector_of(i1, kind.get_shape())
+
+
+def _select_box(value: SSAValue, bits: int, sublanes: int, lanes: int, c: Converter) -> SSAValue:
     if (sublanes, lanes) == (SUBLANES, LANES):
-        return words
-    kind = cast(VectorType[Attribute], words.type)
+        return value
+    return _select(_box(sublanes, lanes, bits, c), value, c)
+
+
+def _select(mask: SSAValue, value: SSAValue, c: Converter) -> SSAValue:
+    """The registers of `value` where the `mask` of one is set, zeros elsewhere."""
+    kind = cast(VectorType[Attribute], value.type)
     zero = c.emit(arith.ConstantOp(splat(kind, 0)))
-    return c.emit(arith.SelectOp(_box(sublanes, lanes, kind, c), words, zero))
+    every = c.emit(grid.BroadcastOp(mask, _mask_of(kind)))
+    return c.emit(arith.SelectOp(every, value, zero))
 
 
 def _from_words(words: SSAValue, like: SSAValue, c: Converter) -> SSAValue:
