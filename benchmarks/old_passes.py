@@ -1,6 +1,6 @@
 """Random and published kernels: our registers against those of Mosaic's passes in C++.
 
-    python benchmarks/old_passes.py --python PYTHON [--kernels N] [--written N] [--parts N]
+    python benchmarks/old_passes.py --python PYTHON [--kernels N] [--written N] [--parts N] ...
 
 PYTHON has JAX 0.7.2 (`pip install jax==0.7.2 jaxlib==0.7.2` in an environment of its own), whose
 jaxlib holds the passes as they were shortly before they were closed. Their output must execute to
@@ -33,6 +33,16 @@ from pallasite.dialects.kernel_call import call_of, set_call
 
 TARGETS = {"v5e": 5, "v6e": 6}
 WORST = 12
+KINDS = {
+    "kernels": ("Random kernels of one operation", "operation"),
+    "written": ("Random kernels in the manner of what people write", "about"),
+    "parts": ("Random parts of models and algorithms", "about"),
+    "models": ("Random kernels of models, optimizers and images", "about"),
+    "training": ("Random steps of training and decoding", "about"),
+    "algorithms": ("Random steps of sorting, coding, signals and simulation", "about"),
+}
+"""Kinds of random kernels, as `old_passes_child.py` draws them: their title on the page, and what
+a kernel is called after."""
 
 
 @dataclass
@@ -167,12 +177,9 @@ def family_rows(results: list[Found]) -> list[Row]:
     ]
 
 
-def page(
-    results: list[Found], written: list[Found], parts: list[Found], kernels: list[Found]
-) -> str:
-    """The page from random kernels of one operation, written ones, parts of models and algorithms,
-    and the kernels that JAX ships."""
-    both = [r for r in (*results, *written, *parts) if not r.refused]
+def page(drawn: dict[str, list[Found]], shipped: list[Found]) -> str:
+    """The page from random kernels, by kind, and those that JAX ships."""
+    both = [r for results in drawn.values() for r in results if not r.refused]
     worst = [
         (r.name, r.target, r.ours.total(), r.theirs.total(), r.ratio, kinds(r.ours - r.theirs))
         for r in sorted(both, key=lambda r: -r.ratio)[:WORST]
@@ -183,6 +190,15 @@ def page(
     )  # fmt: skip
     shipped_header = ("target", "kernels", "refused by one", "ratio", "largest", "above 1.10")
     wrong = [f"- {r.name}, {r.target}: {'; '.join(r.wrong)}" for r in both if r.wrong]
+    sections = [
+        f"""## {KINDS[kind][0]}
+
+{table(random_header, random_rows(results))}
+
+{table((KINDS[kind][1], *TARGETS), family_rows(results))}
+"""
+        for kind, results in drawn.items()
+    ]
     return f"""# Against the closed passes, on other kernels
 
 Written by `benchmarks/old_passes.py`. Kernels are lowered by JAX 0.7.2, and taken to registers by
@@ -193,26 +209,9 @@ operations (docs/register_counts.md), averages geometric.
 
 Flash, splash and paged attention, grouped and plain matrix products, forwards and backwards.
 
-{table(shipped_header, shipped_rows(kernels))}
+{table(shipped_header, shipped_rows(shipped))}
 
-## Random kernels of one operation
-
-{table(random_header, random_rows(results))}
-
-{table(("operation", *TARGETS), family_rows(results))}
-
-## Random kernels in the manner of what people write
-
-{table(random_header, random_rows(written))}
-
-{table(("about", *TARGETS), family_rows(written))}
-
-## Random parts of models and algorithms
-
-{table(random_header, random_rows(parts))}
-
-{table(("about", *TARGETS), family_rows(parts))}
-
+{chr(10).join(sections)}
 ## The worst
 
 {table(("kernel", "target", "ours", "theirs", "ratio", "more"), worst)}
@@ -232,27 +231,26 @@ def main() -> None:
     """Draws and lowers kernels by both, and writes the page; 1 if ours gives other numbers."""
     p = argparse.ArgumentParser(description="Compares registers with those of the closed passes.")
     p.add_argument("--python", required=True, help="an interpreter that has JAX 0.7.2")
-    p.add_argument("--kernels", type=int, default=1000, help="how many of one operation are drawn")
-    p.add_argument("--written", type=int, default=1000, help="how many others are drawn")
-    p.add_argument("--parts", type=int, default=1000, help="how many parts of models are drawn")
+    for kind, (title, _) in KINDS.items():
+        p.add_argument(f"--{kind}", type=int, default=400, metavar="N", help=f"of: {title}")
     p.add_argument("--print", action="store_true", help="print instead of writing docs/")
     options = p.parse_args()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         here = Path(__file__).parent
-        drawn, others, further, shipped = (Path(folder, str(n)) for n in range(4))
-        for place, script, *count in (
-            (drawn, "old_passes_child.py", str(options.kernels)),
-            (others, "old_passes_child.py", str(options.written), "written"),
-            (further, "old_passes_child.py", str(options.parts), "parts"),
-            (shipped, "old_passes_published.py"),
-        ):
+        drawn: dict[str, list[Found]] = {}
+        for kind in KINDS:
+            place, count = Path(folder, kind), str(getattr(options, kind))
             place.mkdir()
-            subprocess.run([options.python, here / script, place, *count], check=True)
-        results, written, parts = (list(found(place)) for place in (drawn, others, further))
-        kernels = list(published(shipped))
-    publish(options, "old_passes.md", page(results, written, parts, kernels))
-    sys.exit(any("ours" in who for r in (*results, *written, *parts) for who in r.wrong))
+            script = here / "old_passes_child.py"
+            subprocess.run([options.python, script, place, count, kind], check=True)
+            drawn[kind] = list(found(place))
+        place = Path(folder, "shipped")
+        place.mkdir()
+        subprocess.run([options.python, here / "old_passes_published.py", place], check=True)
+        shipped = list(published(place))
+    publish(options, "old_passes.md", page(drawn, shipped))
+    sys.exit(any("ours" in who for results in drawn.values() for r in results for who in r.wrong))
 
 
 if __name__ == "__main__":

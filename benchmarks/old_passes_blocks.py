@@ -1,4 +1,4 @@
-"""What random kernels of `old_passes_written.py` and `old_passes_moved.py` are made of."""
+"""What random kernels of the `old_passes_*.py` are made of."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ Kernel = tuple[Body, list[Any], Any]
 """What a kernel does to its refs, the types of its operands, and of its result."""
 f32, bf16, i32, i8 = jnp.float32, jnp.bfloat16, jnp.int32, jnp.int8
 like = jax.ShapeDtypeStruct
+BY_LAST = (((1,), (1,)), ((), ()))
+"""A product of matrices, contracted along the lanes of both."""
 
 
 def made(function: Callable[..., Any], *operands: Any) -> Kernel:
@@ -58,3 +60,11 @@ def any_type(draw: Draw) -> Any:
 
 def numbered(shape: Shape, axis: int) -> Any:
     return lax.broadcasted_iota(i32, shape, axis)
+
+
+def times(x: Any, y: Any) -> Any:
+    return jnp.dot(x, y, preferred_element_type=f32)
+
+
+def times_by_last(x: Any, y: Any) -> Any:
+    return lax.dot_general(x, y, BY_LAST, preferred_element_type=f32)

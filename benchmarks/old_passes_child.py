@@ -1,8 +1,8 @@
 """Random kernels, and what Mosaic's passes in C++ made of them.
 
-    PYTHON benchmarks/old_passes_child.py FOLDER COUNT [written | parts]
+    PYTHON benchmarks/old_passes_child.py FOLDER COUNT KIND
 
-They are of one operation, in the manner of what people write, or parts of models and algorithms.
+They are of one of the `KINDS`, or else of one operation.
 PYTHON has JAX 0.7.2, whose jaxlib holds those passes (spec/vreg_lowering.md section 0.2). Writes
 per kernel what JAX hands to the compiler, inputs, and the register form for generations 5 and 6,
 where the passes do not refuse it.
@@ -30,7 +30,10 @@ from jax._src.lib import tpu
 from jax.experimental import pallas as pl
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
+from old_passes_algorithms import ALGORITHMS
+from old_passes_models import MODELS
 from old_passes_parts import PARTS
+from old_passes_training import TRAINING
 from old_passes_written import WRITTEN
 
 Draw = random.Random
@@ -39,7 +42,14 @@ Value = Callable[..., Any]
 """The result of a kernel, of its inputs."""
 GENERATIONS = (5, 6)
 MOST_ELEMENTS = 300_000
-FIRST_WRITTEN, FIRST_PARTS = 10_000, 20_000
+KINDS = {
+    "written": (10_000, WRITTEN),
+    "parts": (20_000, PARTS),
+    "models": (30_000, MODELS),
+    "training": (40_000, TRAINING),
+    "algorithms": (50_000, ALGORITHMS),
+}
+"""The first seed of each kind of kernels, and its families."""
 f32, i32 = jnp.float32, jnp.int32
 TYPES = (f32, f32, f32, jnp.bfloat16, jnp.bfloat16, i32, jnp.int8, jnp.int16)
 
@@ -341,11 +351,10 @@ def apart(made: Path, body: bytes, generation: int) -> None:
 def drawn(seed: int, draw: Draw) -> tuple[str, Any, list[Any]]:
     """The name of a kernel, a function of arrays that calls it, and the types of the arrays.
 
-    Seeds from `FIRST_WRITTEN` on are those of `old_passes_written.py`, and from `FIRST_PARTS` on
-    those of `old_passes_parts.py`.
+    Seeds from the first of one of the `KINDS` on are of that kind.
     """
-    if seed >= FIRST_WRITTEN:
-        families = PARTS if seed >= FIRST_PARTS else WRITTEN
+    families = next((f for first, f in reversed(KINDS.values()) if seed >= first), None)
+    if families is not None:
         name = list(families)[seed % len(families)]
         body, operands, result = families[name](draw)
         shape = jax.ShapeDtypeStruct(result.shape, result.dtype)
@@ -358,7 +367,7 @@ def drawn(seed: int, draw: Draw) -> tuple[str, Any, list[Any]]:
 def main() -> None:
     """Draws kernels, and writes what each is lowered to."""
     folder, count = Path(sys.argv[1]), int(sys.argv[2])
-    first = {"written": FIRST_WRITTEN, "parts": FIRST_PARTS}.get("".join(sys.argv[3:]), 0)
+    first = KINDS[sys.argv[3]][0] if sys.argv[3] in KINDS else 0
     for seed in range(first, first + count):
         draw = random.Random(seed)
         try:
