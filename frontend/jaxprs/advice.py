@@ -105,9 +105,9 @@ ADVICE: dict[str, tuple[str, ...]] = {
     ),
     "reduce_precision": ("cast to the narrow type and back",),
     "broadcast_to": (
-        "use jnp.broadcast_to",
         "JAX broadcasts arrays that index a ref; " + INDEXED_REFS[0],
         *INDEXED_REFS[1:],
+        "of values, use jnp.broadcast_to",
     ),
     "get_global": ("take it from scratch_shapes= of the call, or from pl.run_scoped",),
     "addupdate": ("write ref[...] = ref[...] + x",),
