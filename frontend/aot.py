@@ -285,7 +285,8 @@ class Compiler:
         log = self._log.read().decode(errors="replace").splitlines()
         if child.returncode < 0:
             name = signal.Signals(-child.returncode).name
-            return Verdict(False, f"the compiler aborted ({name}): {_last_words(log)}", 0.0, None)
+            message = f"the compiler aborted ({name}): {_last_words(log)}"
+            return Verdict(accepted=False, message=message, seconds=0.0, code_bytes=None)
         raise Diagnostic("compiler-failed", f"the TPU compiler did not run: {_last_words(log)}")
 
     def _stop(self, child: subprocess.Popen[bytes]) -> None:

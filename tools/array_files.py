@@ -6,7 +6,9 @@ bytes (`V1`, `V2`) and take their meaning from the module.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from errno import EACCES, EISDIR, ENOENT
 from typing import TYPE_CHECKING, Any
 
 from pallasite.diagnostics import UsageError
@@ -96,6 +98,22 @@ def split(array: Any, devices: int) -> list[Any]:
         )
     size = array.shape[0] // devices
     return [array[d * size : (d + 1) * size] for d in range(devices)]
+
+
+def check_output(path: str) -> None:
+    """Refuses, before a run takes its time, a place where no file can be written.
+
+    Standard output, as `-`, has the report of the tool.
+    """
+    folder = os.path.dirname(path) or os.curdir
+    if path == "-" or not path:
+        raise UsageError("unwritable-file", f"expected a file for --outputs, got {path!r}")
+    if os.path.isdir(path):
+        raise unwritable(path, IsADirectoryError(EISDIR, os.strerror(EISDIR)))
+    if not os.path.isdir(folder):
+        raise unwritable(path, FileNotFoundError(ENOENT, os.strerror(ENOENT)))
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise unwritable(path, PermissionError(EACCES, os.strerror(EACCES)))
 
 
 def save_arrays(path: str, outcome: Outcome, booleans: Sequence[int] = ()) -> None:

@@ -87,20 +87,23 @@ def read_kernel(options: argparse.Namespace) -> ModuleOp:
     from pallasite import api
 
     module = api.parse(read_input(options.file), name=input_name(options.file), call=options.call)
-    take_call(module, options.like, options.call)
+    take_call(module, options.file, options.like, options.call)
     return module
 
 
-def take_call(module: ModuleOp, like: str | None, call: int | None) -> None:
-    """Records on `module` that call of the program in file `like`, if there is one."""
+def take_call(module: ModuleOp, file: str | None, like: str | None, call: int | None) -> None:
+    """Records on `module`, of `file`, that call of the program in file `like`, if there is one."""
     from pallasite import api
     from pallasite.dialects.kernel_call import call_of, set_call
 
     if like is None:
         return
-    found = call_of(api.parse(read_input(like), name=like, call=call))
+    name = input_name(like)
+    if name == STDIN == input_name(file):
+        raise UsageError("unreadable-file", "expected a file for the kernel or for --like, got -")
+    found = call_of(api.parse(read_input(like), name=name, call=call))
     if found is None:
-        raise UsageError("no-call", f"{like} does not say how its kernel is called")
+        raise UsageError("no-call", f"{name} does not say how its kernel is called")
     set_call(module, found)
 
 

@@ -98,7 +98,8 @@ def judge(options: argparse.Namespace) -> Verdict:
         raise
     except Diagnostic as error:
         report(error, file=options.file)
-        return Verdict(False, f"not lowered to {options.form} form: {error}", 0.0, None)
+        message = f"not lowered to {options.form} form: {error}"
+        return Verdict(accepted=False, message=message, seconds=0.0, code_bytes=None)
     return compile_ahead_of_time(
         lowered,
         topology=topology,

@@ -174,7 +174,7 @@ class TpuOptMain(xDSLOptMain):
             module = self._parse_text(data, name)
         else:
             module = read(data, name, self.args.call)
-        take_call(module, self.args.like, self.args.call)
+        take_call(module, self.args.input_file, self.args.like, self.args.call)
         if not self.args.disable_verify:
             verify(module)
         return module

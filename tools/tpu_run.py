@@ -25,7 +25,7 @@ from pallasite.diagnostics import (
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.driver import DEFAULT_STEPS
 from pallasite.targets import DEFAULT_TARGET, TARGETS, get_target
-from pallasite.tools.array_files import device_inputs, save_arrays
+from pallasite.tools.array_files import check_output, device_inputs, save_arrays
 from pallasite.tools.command_line import (
     add_format_option,
     add_kernel_options,
@@ -172,6 +172,8 @@ class Session:
         from pallasite.tools.pass_options import chosen_passes
 
         o = self.options
+        if o.outputs is not None:
+            check_output(o.outputs)
         # Files of passes may bring targets.
         self.passes = chosen_passes(o, o.target)
         get_target(o.target)

@@ -79,3 +79,11 @@ def test_types_and_shapes_of_arrays(
     np.savez(tmp_path / "in.npz", first, np.zeros((16, 128), np.float32))
     error = told(tmp_path / "in.npz", capsys)
     assert got in error and (advice in error if advice else "note" not in error)
+
+
+@pytest.mark.parametrize("place", ["no/such/o.npz", ".", "-"])
+def test_where_nothing_can_be_written_is_told_before_the_run(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tpu_run, "read_kernel", pytest.fail)
+    assert tpu_run.main([ALIAS, "--outputs", place]) == 2

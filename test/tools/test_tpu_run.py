@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pallasite.tools import array_files, tpu_aot, tpu_run
+from pallasite.tools import array_files, reporting, tpu_aot, tpu_run
 from pallasite.tools.compare import difference
 
 DATA = Path(__file__).parent.parent / "data"
@@ -293,7 +293,9 @@ def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
         ([ALIAS, "--devices", "0"], "expected 1 to 16384 devices, got 0"),
         ([ALIAS, "--devices", "1000000"], "expected 1 to 16384 devices"),
         ([ALIAS, "--form", "mosaic", "--outputs", "no/such/folder/o.npz"], "no/such/folder"),
-        ([ALIAS, "--form", "mosaic", "--outputs", ""], "cannot write ''"),
+        ([ALIAS, "--outputs", ""], "expected a file for --outputs, got ''"),
+        ([ALIAS, "--outputs", "-"], "expected a file for --outputs, got '-'"),
+        ([ALIAS, "--outputs", str(DATA)], "Is a directory"),
         ([ALIAS, "--form", "mosaic", "--outputs", "/dev/full"], "cannot write /dev/full: No"),
         ([ALIAS, "--like", str(DATA / "io_alias.mosaic.mlir")], "does not say how its kernel is"),
         ([ALIAS, "--call", "7"], "expected the number of one of 1 custom calls, got 7"),
@@ -302,6 +304,13 @@ def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
 def test_wrong_usage_exits_2(run: Any, arguments: list[str], message: str) -> None:
     code, _, err = run(*arguments)
     assert code == 2 and message in err and "Traceback" not in err
+
+
+def test_standard_input_is_read_once(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "read_input", lambda _: Path(ALIAS).read_bytes())
+    code, _, err = run("-", "--like", "-")
+    assert code == 2 and "expected a file for the kernel or for --like, got -" in err
+    assert run("-", "--like", ALIAS, "--form", "mosaic")[0] == 0
 
 
 def test_standard_input_and_help_of_the_script() -> None:
