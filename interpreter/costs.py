@@ -109,7 +109,7 @@ def matmul_flops(rows: int, depth: int, columns: int, target: Target) -> int:
 
 def matmul_cycles(flops: int, target: Target, *, narrow: bool) -> float:
     """Cycles that all MXUs of a core together need for `flops`; `narrow` for 8-bit operands."""
-    rate = target.int8_ops if narrow and target.int8_ops else target.bf16_ops_per_second
+    rate = (target.int8_ops_per_second if narrow else 0) or target.bf16_ops_per_second
     return flops * target.clock_hz / rate
 
 

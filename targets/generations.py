@@ -74,7 +74,7 @@ _V5E = Target(
     stochastic_round=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1500e6, hbm_bytes_per_second=820e9,
-    bf16_ops_per_second=197e12, int8_ops=394e12,
+    bf16_ops_per_second=197e12, int8_ops_per_second=394e12,
 )  # fmt: skip
 # The cores of both compute alike.
 _V5P = replace(
@@ -83,7 +83,7 @@ _V5P = replace(
     vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, copies_to_vmem=False,
     hbm_bytes=48 * GIB, reserved_semaphores=75,
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
-    bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
+    bf16_ops_per_second=229.5e12, int8_ops_per_second=459e12, ici_bytes_per_second=90e9,
     sparse=_SPARSE_V5P,
 )  # fmt: skip
 _V6E = Target(
@@ -103,7 +103,7 @@ _V6E = Target(
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V6_CASTS),
     unconverted=frozenset({"f4E2M1FN"}),
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
-    bf16_ops_per_second=920e12, int8_ops=1840e12, ici_bytes_per_second=90e9,
+    bf16_ops_per_second=920e12, int8_ops_per_second=1840e12, ici_bytes_per_second=90e9,
     bf16_trunc=True, spreads_packed_lanes=True, large_half_tiles=frozenset({"scoped"}),
     large_buffer_halves=True,
     sparse=_SPARSE_V6E,

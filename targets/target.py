@@ -59,6 +59,7 @@ class Target:
     0.0.51, which gives a kernel on v4 its second core for parallel axes only)."""
     sublanes: int = 8
     lanes: int = 128
+    """Words of a register: rows and columns."""
     vmem_bytes: int = 128 * MIB
     reserved_vmem_bytes: int = 0
     """What the compiler keeps of it, from every kernel (asked of libtpu 0.0.51: chips with
@@ -73,6 +74,7 @@ class Target:
     smem_bytes: int = 1 * MIB
     hbm_bytes: int = 16 * GIB
     semaphores: int = 512
+    """Of both kinds together, those that the compiler keeps among them."""
     reserved_semaphores: int = 71
     """What the compiler keeps of them, from every kernel (asked of libtpu 0.0.51)."""
 
@@ -135,6 +137,7 @@ class Target:
     strided_rotate_bits: frozenset[int] = frozenset()
     """Element widths of which the cross-lane unit rotates each row by another amount."""
     stochastic_round: bool = False
+    """Floats are rounded up or down at random (`tpu.stochastic_convert`)."""
     dma_signals_regular: bool = False
     """A transfer may signal a regular semaphore, by one, instead of counting its bytes."""
     interleaved_pack_bits: int = 16
@@ -165,13 +168,15 @@ class Target:
     ici_bytes_per_second: float = 45e9
     """Of one link in one direction."""
     dma_latency_seconds: float = 1e-6
+    """From the start of a transfer to its first byte."""
     bf16_ops_per_second: float = 197e12
     """Of all MXUs of a core together."""
-    int8_ops: float = 0.0
-    """Operations per second on 8-bit operands; 0: as fast as bf16."""
+    int8_ops_per_second: float = 0.0
+    """The same of 8-bit operands; 0: as fast as bf16."""
     vpu_slots: int = 4
     """VPU operations on registers that one cycle issues."""
     load_slots: int = 3
+    """Registers that one cycle loads."""
     memory_banks: int = 32
     """Consecutive rows of 128 words that VMEM accesses at once, if they are eight. Rows at a
     distance that leaves them fewer banks take several accesses: so grows the compiler's code."""
