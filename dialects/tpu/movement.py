@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Self
+from typing import Self, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     IndexType,
     IntegerAttr,
     IntegerType,
     VectorType,
     i32,
+    i64,
 )
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
@@ -85,6 +87,14 @@ class TransposeOp(TpuOp):
 
     traits = traits_def(Pure())
     assembly_format = "$vector `,` $permutation attr-dict `:` type($vector) `->` type($result)"
+
+    @classmethod
+    def of(cls, vector: SSAValue, permutation: Sequence[int]) -> Self:
+        """`vector` with dimension `permutation[d]` as dimension d."""
+        type = cast(AnyVector, vector.type)
+        result = VectorType(type.element_type, [type.get_shape()[d] for d in permutation])
+        properties = {"permutation": DenseArrayBase.from_list(i64, list(permutation))}
+        return cls(operands=[vector], result_types=[result], properties=properties)
 
     def verify_(self) -> None:
         source, result = self.vector.type, self.result.type

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 
 from jax import lax
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import vector
@@ -160,14 +160,8 @@ def _tile(e: Equation) -> Result:
 
 @rule(lax.transpose_p)
 def _transpose(e: Equation) -> Result:
-    permutation = DenseArrayBase.from_list(i64, [int(p) for p in e.params["permutation"]])
-    return e.emit(
-        TransposeOp(
-            operands=[e.operand(0)],
-            result_types=[e.result_type],
-            properties={"permutation": permutation},
-        )
-    )
+    permutation = [int(p) for p in e.params["permutation"]]
+    return e.emit(TransposeOp.of(e.operand(0), permutation))
 
 
 @rule(pallas_einshape.einshape_lo_p)

@@ -21,12 +21,11 @@ from xdsl.ir import Attribute, Operation
 from pallasite.dialects import arith, math, vector
 from pallasite.dialects.types import element_type
 from pallasite.interpreter.meanings import Facts, Function, meaning
-from pallasite.interpreter.ops.convert import smallest_normal
+from pallasite.interpreter.ops.convert import narrow_integer, smallest_normal
 from pallasite.interpreter.ops.kinds import (
     from_unsigned,
     is_vector,
     rounded,
-    sign_extend,
     to_signed,
     to_unsigned,
     wrapped,
@@ -213,15 +212,7 @@ def _wide(type: Attribute, value: Function) -> Function:
 
 
 def _narrow(type: Attribute) -> Function:
-    if not is_vector(type):
-        return from_unsigned(type)
-    bits = width(type)
-    if bits == 1:
-        return lambda array: (array & 1).astype(np.bool_)
-    if bits < 8:
-        return lambda array: sign_extend(array.astype(np.int8), bits)
-    dtype = np.dtype(f"int{bits}")
-    return lambda array: array.astype(dtype)
+    return narrow_integer(type) if is_vector(type) else from_unsigned(type)
 
 
 @meaning(arith.AddUIExtendedOp)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, VectorType, f32, i32, i64
+from xdsl.dialects.builtin import BoolAttr, VectorType, f32, i32
 from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, SSAValue
 
@@ -95,16 +95,8 @@ def _merged(op: pallas.DotOp, c: Converter) -> pallas.DotOp:
 
 def _ordered(value: SSAValue, order: tuple[int, ...], c: Converter) -> SSAValue:
     """`value` with dimension `order[d]` as dimension d."""
-    shape = shape_of(value.type)
-    if order == tuple(range(len(shape))):
-        return value
-    permutation = DenseArrayBase.from_list(i64, list(order))
-    result = VectorType(element_type(value.type), [shape[d] for d in order])
-    return c.emit(
-        tpu.TransposeOp.create(
-            operands=[value], result_types=[result], properties={"permutation": permutation}
-        )
-    )
+    stays = order == tuple(range(len(order)))
+    return value if stays else c.emit(tpu.TransposeOp.of(value, order))
 
 
 def _multiply_and_sum(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSAValue:

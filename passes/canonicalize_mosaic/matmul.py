@@ -13,13 +13,11 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     BoolAttr,
-    DenseArrayBase,
     IntegerAttr,
     VectorType,
     bf16,
     f32,
     i32,
-    i64,
 )
 from xdsl.ir import Attribute, SSAValue
 
@@ -110,17 +108,8 @@ def make_matmul(
 
 
 def _ordered(value: SSAValue, order: tuple[int, ...], r: Legalizer) -> SSAValue:
-    if order == tuple(range(len(order))):
-        return value
-    shape = shape_of(value.type)
-    kind = VectorType(element_of(value), [shape[d] for d in order])
-    return r.emit(
-        tpu.TransposeOp.create(
-            operands=[value],
-            result_types=[kind],
-            properties={"permutation": DenseArrayBase.from_list(i64, list(order))},
-        )
-    )
+    stays = order == tuple(range(len(order)))
+    return value if stays else r.emit(tpu.TransposeOp.of(value, order))
 
 
 def _reshape(value: SSAValue, shape: Sequence[int], r: Legalizer) -> SSAValue:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import tpu, vector
@@ -34,9 +33,4 @@ def join_transpositions(op: Transpose, r: Legalizer) -> SSAValue | None:
         needless.erase()
     if found == sorted(found):
         return source
-    made = tpu.TransposeOp.create(
-        operands=[source],
-        result_types=[op.results[0].type],
-        properties={"permutation": DenseArrayBase.from_list(i64, found)},
-    )
-    return r.emit(made)
+    return r.emit(tpu.TransposeOp.of(source, found))
