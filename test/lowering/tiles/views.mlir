@@ -112,3 +112,16 @@ func.func @transposed(%x: !square, %o: !words) {
   tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !words, vector<64x128xi32>,
   func.return
 }
+
+// The box that the kernel accesses counts rows of the view, from where the view is loaded.
+// CHECK-LABEL: func.func @box_of_a_view
+// CHECK:       [[ROW:%[0-9]+]] = arith.constant 16 : index
+// CHECK:       tpu.load {{%[0-9]+}}[%n, [[ROW]], %c0] {{.*}} tpu.box = array<i64: 0, 0, 0, 1, 16, 128, 3, 32, 128>}
+func.func @box_of_a_view(%n: index, %x: memref<3x16x128xf32, #tpu.tiled<(8,128),[2,1,1]>, #tpu.memory_space<vmem>>, %o: memref<1x16x128xbf16, #tpu.tiled<(16,128)(2,1),[1,1,1]>, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %v = vector.load %x[%n, %c8, %c0] : memref<3x16x128xf32, #tpu.tiled<(8,128),[2,1,1]>, #tpu.memory_space<vmem>>, vector<1x8x128xf32>
+  %w = tpu.bitcast %v : vector<1x8x128xf32> -> vector<1x16x128xbf16>
+  tpu.vector_store %o[%c0, %c0, %c0], %w {strides = array<i32>} : memref<1x16x128xbf16, #tpu.tiled<(16,128)(2,1),[1,1,1]>, #tpu.memory_space<vmem>>, vector<1x16x128xbf16>,
+  func.return
+}
