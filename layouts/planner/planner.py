@@ -97,7 +97,11 @@ def _better_together(move: Move, costs: Costs, made: Plan) -> Plan:
     """A plan that costs less than one that was put together of copies, if there is one."""
     if not _is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
         made = _composed(move, stacking.better(plan, made)) or made
-    return _composed(move, Stages.of(move).better(plan, costs, made)) or made
+    stages = Stages.of(move)
+    found = batch(move) if registers(move) > _SMALL else None
+    if found is not None and stages.repeat(Stages.of(found.core)):
+        return made  # So were those of one copy, if that was worth the trouble.
+    return _composed(move, stages.better(plan, costs, made)) or made
 
 
 def _is_stacked_alike(move: Move, costs: Costs) -> bool:

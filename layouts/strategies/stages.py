@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import IndexStep, Laid, Move, Reshape, Shape, Transpose
 from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner.batch import batch
 from pallasite.layouts.planner.budget import TooDear
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.judge import cuts_rows_anew
@@ -156,9 +157,18 @@ class Stages:
 
     def _least(self) -> int:
         """What all stages cost at least, as a rule: one instruction for every register made."""
-        stages = [m for m in (*self.before, *self.between, self.after) if m is not None]
-        made = (stage.destination for stage in stages)
+        made = (stage.destination for stage in self._all)
         return sum(layout.register_count(shape) for layout, shape in made)
+
+    @property
+    def _all(self) -> list[Move]:
+        return [m for m in (*self.before, *self.between, self.after) if m is not None]
+
+    def repeat(self, other: Stages) -> bool:
+        """Whether each stage is copies of what that of another movement is copies of."""
+        if len(self._all) != len(other._all):
+            return False
+        return all(_core(a) == _core(b) for a, b in zip(self._all, other._all, strict=True))
 
 
 def _apart(steps: Sequence[IndexStep]) -> list[tuple[IndexStep, ...]]:
@@ -193,6 +203,13 @@ def _turns_lanes(step: IndexStep) -> bool:
 
 def _sides(shape: Shape) -> list[int]:
     return [n for n in shape if n > 1]
+
+
+def _core(move: Move) -> Move:
+    """What a movement is copies of."""
+    while (found := batch(move)) is not None:
+        move = found.core
+    return move
 
 
 def _native(layout: VectorLayout, rank: int) -> VectorLayout:

@@ -85,6 +85,20 @@ def test_stages_are_all_where_the_transpose_unit_takes_other_elements():
     assert plan(stages.move, V5E).how.startswith("stages")
 
 
+def test_stages_of_copies_repeat_those_of_one():
+    few, native = VectorLayout(8, 1, 2, tile_rows=4), VectorLayout.native(2, 8)
+
+    def stages(count: int, shape: tuple[int, int]) -> Stages:
+        source = (few, (count, 12, 30))
+        return Stages.of(Move.reshape(source, N3, (count, *shape)))
+
+    assert stages(50, (30, 12)).repeat(stages(1, (30, 12)))
+    assert not stages(50, (30, 12)).repeat(stages(1, (20, 18)))
+    assert not stages(50, (30, 12)).repeat(
+        Stages.of(Move.reshape((N3, (1, 12, 30)), native, (30, 12)))
+    )
+
+
 def test_replication_lasts():
     spread = VectorLayout(8, 0, 1, 3, None)
     stages = Stages.of(Move.broadcast((spread, (40, 1)), N2, (40, 300)))
