@@ -256,6 +256,9 @@ def _of_reshape(op: vector.ShapeCastOp, places: Places) -> Place | None:
         return _of_rows_of_a_tile(source, places)
     if bit_width(source.type) < 16:
         return None
+    if 1 < shape[-1] < length <= LANES:
+        # Lanes are folded into those of a row of its own.
+        return Row(_register_rows(bit_width(source.type), places), 0)
     return COLUMN if shape[-2:] == (length, 1) and not loaded else None
 
 

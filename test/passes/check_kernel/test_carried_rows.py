@@ -96,3 +96,41 @@ def test_single_words_in_a_column_meet_all_others(compiler: Any) -> None:
     assert compile_ahead_of_time(
         lowered, topology=get_target("v5e").topology, layout_passes=True, compiler=compiler
     ).accepted
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "target", "taken"),
+    [
+        ("float32", "z[...] * 3", "v5e", False),
+        ("float32", "r[...][3] * 3", "v6e", False),
+        ("float32", "r[0] * 3", "v5e", True),
+        ("float32", "jnp.max(r[...], axis=0)", "v7x", True),
+        ("float32", "jnp.max(r[...].T, axis=1)", "v6e", False),
+        ("float32", "x[...].reshape(32) + 1", "v6e", True),
+        ("bfloat16", "z[...] * 3", "v6e", False),
+        ("bfloat16", "r[0] * 3", "v6e", False),
+        ("bfloat16", "r[0] * 3", "v5e", True),
+    ],
+)
+def test_lanes_that_are_folded_into_few_are_a_row(
+    kind: str, other: str, target: str, taken: bool, compiler: Any
+) -> None:
+    def body(number: Any, x: Any, r: Any, z: Any, out: Any) -> None:
+        names = {"jnp": jnp, "x": x, "r": r, "z": z}
+        flat = x[...].reshape(32)
+        out[...] = lax.cond(number[0] > 0, lambda: flat * 2, lambda: eval(other, names))
+
+    arrays = [jax.ShapeDtypeStruct(shape, kind) for shape in ((4, 8), (8, 32), (32,))]
+    specs = [pl.BlockSpec(memory_space=pltpu.SMEM), *[pl.BlockSpec()] * 3]
+    result = jax.ShapeDtypeStruct((32,), kind)
+    call = pl.pallas_call(body, out_shape=result, in_specs=specs)
+    module = trace(call, jax.ShapeDtypeStruct((1,), "int32"), *arrays, target=target)
+    if not taken:
+        with pytest.raises(Unsupported) as caught:
+            pallasite.lower(module, "mosaic", target)
+        assert caught.value.code == "carried-flat"
+    lowered = pallasite.lower(module, "mosaic", target, allow_beyond_reference=not taken)
+    verdict = compile_ahead_of_time(
+        lowered, topology=get_target(target).topology, layout_passes=True, compiler=compiler
+    )
+    assert verdict.accepted == taken, verdict.message
