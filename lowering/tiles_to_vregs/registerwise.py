@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.registers import check_same_grid, check_within_registers
-from pallasite.dialects.types import is_vector, splat, splat_value
+from pallasite.dialects.types import bit_width, is_vector, splat, splat_value
 from pallasite.lowering.creation import Model, made
 from pallasite.lowering.tiles_to_vregs.computed import Operands
 from pallasite.lowering.tiles_to_vregs.grids import as_grid, everywhere
@@ -58,7 +58,7 @@ def _shift_dimensions(op: Operation, grid: Sequence[int]) -> dict[str, Attribute
 @rule(
     *_elementwise(arith), *_elementwise(math),
     tpu.DynamicRotateOp, tpu.RotateOp, tpu.GatherOp, tpu.DynamicGatherOp, tpu.AllReduceOp,
-    tpu.BroadcastInSublanesOp, tpu.BitcastVregOp, tpu.MaskCastOp, tpu.PackVmskOp,
+    tpu.BroadcastInSublanesOp, tpu.MaskCastOp, tpu.PackVmskOp,
     tpu.UnpackSubelementsOp, tpu.PackElementwiseOp, tpu.UnpackElementwiseOp, tpu.ReciprocalOp,
     tpu.WeirdOp, tpu.StochasticConvertElementwiseOp, tpu.FptosiOp, tpu.SitofpOp, tpu.FptouiOp,
     tpu.UitofpOp, tpu.ExtfOp, tpu.TruncfOp, tpu.LogisticOp, tpu.PrngRandomBitsOp,
@@ -116,6 +116,25 @@ def _filled(operands: _Row) -> _Row:
     """Where half of a packed mask is undefined, the other half is not."""
     known = next((v for v in operands if v is not None), None)
     return tuple([known if v is None else v for v in operands])
+
+
+@rule(tpu.BitcastVregOp)
+def unroll_bitcast(op: tpu.BitcastVregOp, u: Unroller) -> None:
+    """What is words again is the words that it was before, a bitcast of a bitcast to words one."""
+    registers = u.registers(op.operands[0])
+    kind = u.register_type(op.results[0].type)
+    model = Model(type(op), (kind,), op.properties, op.attributes, op.location)
+    found: list[SSAValue | None] = []
+    for register in registers.flat:
+        while register is not None and type(register.owner) is tpu.BitcastVregOp:
+            before = register.owner.operands[0]
+            if before.type != kind and bit_width(kind) < 32:
+                break
+            register = before
+        if register is not None and register.type != kind:
+            register = u.result(model, (register,))
+        found.append(register)
+    u.define(op.results[0], as_grid(found, registers.shape))
 
 
 @rule(tpu.SublaneShuffleOp)

@@ -143,3 +143,25 @@ def test_loads_of_one_matrix_and_of_all(written: bool, target: str) -> None:
     x = np.arange(4 * 8 * 128, dtype=np.float32).reshape(4, 8, 128)
     expected = x[:1] + (np.full_like(x, 7) if written else x)
     assert np.array_equal(_run(module, [x], target), expected)
+
+
+def test_words_that_become_bytes_and_words_again() -> None:
+    """Bytes that rotate along rows and lanes, as words on v5e, are not seen as bytes between."""
+    module, _ = _lowered(
+        ["32x128xi8", "64x128xi8"],
+        """%x = vector.load %a[%z, %z] : A, vector<32x128xi8>
+        %i = arith.constant 5 : index
+        %k = arith.constant dense<0> : vector<64x128xi8>
+        tpu.vector_store %b[%z, %z], %k {strides = array<i32>} : B, vector<64x128xi8>,
+        %p = arith.constant 9 : i32
+        %y = tpu.dynamic_rotate %x by %p dim 1 : vector<32x128xi8>, i32 -> vector<32x128xi8>
+        tpu.vector_store %b[%i, %z], %y {strides = array<i32>} : B, vector<32x128xi8>,""",
+        "v5e",
+    )
+    for op in operations(module):
+        if op.name == "tpu.bitcast_vreg":
+            assert getattr(op.operands[0].owner, "name", "") != op.name
+    x = (np.arange(32 * 128).reshape(32, 128) % 251 - 125).astype(np.int8)
+    expected = np.zeros((64, 128), np.int8)
+    expected[5:37] = np.roll(x, 9, 1)
+    assert np.array_equal(_run(module, [x], "v5e"), expected)
