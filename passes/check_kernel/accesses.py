@@ -193,7 +193,7 @@ def _dynamic_indices(
         return
     loaded = accessed_shape(op)
     for dim, index in enumerate(indices):
-        divisor = _divisor(memref, dim, loaded, large_halves)
+        divisor = _divisor(memref, dim, loaded, large_halves, _columns(base_of(op)))
         if len(shape) - dim == 2 and divisor > 1:
             divisor = _rows_of_recast(base_of(op), target) or divisor
         if len(shape) - dim == 2 and divisor > SUBLANES and isinstance(base_of(op), BlockArgument):
@@ -258,25 +258,37 @@ def _short_rows(op: Operation, target: Target) -> None:
     accessed = accessed_shape(op)
     if len(shape) < 2 or len(index) != len(shape) or bit_width(memref) != 32:
         return
-    rows = tile_rows(shape[-2], 32)
-    if shape[-1] <= LANES or accessed[-1] > LANES:
+    rows, columns = tile_rows(shape[-2], 32), _columns(base_of(op))
+    if columns <= LANES or accessed[-1] > LANES:
         return
     if shape[-2] > 1 and accessed[-2] == 1 and remainder(index[-2], rows) is None:
         raise refusal(
             op, "unproven-alignment",
             f"{accessed[-1]} columns of a row that is known at run time cannot be accessed in an "
-            f"array of {shape[-1]} columns",
+            f"array of {columns} columns",
             f"the compiler finds single rows in arrays of one column of tiles, or more than {LANES}"
             " columns of a row",
             "access the whole row, ref[pl.ds(i, 1), :], and slice or extend its value",
         )  # fmt: skip
 
 
-def _divisor(memref: AnyMemRef, dim: int, loaded: Sequence[int], large_halves: bool) -> int:
+def _columns(array: SSAValue) -> int:
+    """The columns of what `array` is a part of: a part has its columns of tiles side by side with
+    the others."""
+    behind = (view.operands[0] for view in views_behind(array, *_BESIDE))
+    return max(cast(AnyMemRef, ref.type).get_shape()[-1] for ref in (array, *behind))
+
+
+_BESIDE = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefBitcastOp)
+
+
+def _divisor(
+    memref: AnyMemRef, dim: int, loaded: Sequence[int], large_halves: bool, columns: int
+) -> int:
     """What a dynamic index of dimension `dim` must be a multiple of.
 
     Lanes always start a tile. Rows of 32-bit types may start anywhere if one row, or an array of
-    one column of tiles, is accessed.
+    one column of tiles, is accessed; `columns` are those of the array, of which it may be a part.
     """
     shape, bits = memref.get_shape(), bit_width(memref)
     back = len(shape) - dim
@@ -284,7 +296,7 @@ def _divisor(memref: AnyMemRef, dim: int, loaded: Sequence[int], large_halves: b
         return 1
     if back == 1:
         return LANES if len(shape) > 1 else LANES * packing(bits)
-    if bits == 32 and (shape[-1] <= LANES or loaded[dim] == 1):
+    if bits == 32 and (columns <= LANES or loaded[dim] == 1):
         return 1
     tiling = tiling_of(memref)
     if tiling is not None:
