@@ -145,10 +145,9 @@ def _bits(kind: Attribute) -> int:
 
 
 def _copied_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefSliceOp, int]]:
-    """Those of them that transfers read or write, and that are not of another width."""
-    bits = bit_width(cast(MemRefType[Attribute], value.type))
+    """Those of them that transfers read or write, and that are no words."""
     for op, rows in _transferred_parts(value, tile):
-        if bit_width(op.mem_ref.type) == bits and _has_user(op.result, tpu.EnqueueDmaOp):
+        if bit_width(op.mem_ref.type) < 32 and _has_user(op.result, tpu.EnqueueDmaOp):
             yield op, rows
 
 

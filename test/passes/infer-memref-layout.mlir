@@ -288,3 +288,22 @@ func.func @bytes_in_scalar_memory(%a: memref<32x8xi8, #tpu.memory_space<smem>>, 
   %s = memref.alloca() : memref<32x8xi8, #tpu.memory_space<smem>>
   func.return
 }
+
+// A part that begins within a register is copied from rows of words, also where it is seen as another type.
+// CHECK-LABEL: func.func @copied_parts_of_recast_rows(
+// CHECK:       tpu.memref_bitcast {{.*}} -> memref<64x128xbf16, #tpu.tiled<(2,128)(2,1),[1,1]>
+// CHECK:       tpu.memref_bitcast {{.*}} -> memref<128x128xi8, #tpu.tiled<(4,128)(4,1),[1,1]>
+func.func @copied_parts_of_recast_rows(%o: memref<8x128xbf16, #tpu.memory_space<hbm>>, %p: memref<16x128xi8, #tpu.memory_space<hbm>>, %s: memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>) {
+  %c0 = arith.constant 0 : i32
+  %c42 = arith.constant 42 : i32
+  %c84 = arith.constant 84 : i32
+  %a = memref.alloca() : memref<64x128xi16, #tpu.memory_space<vmem>>
+  %b = memref.alloca() : memref<64x128xi16, #tpu.memory_space<vmem>>
+  %0 = tpu.memref_bitcast %a : memref<64x128xi16, #tpu.memory_space<vmem>> -> memref<64x128xbf16, #tpu.memory_space<vmem>>
+  %1 = tpu.memref_slice %0[%c42, %c0] : memref<64x128xbf16, #tpu.memory_space<vmem>> -> memref<8x128xbf16, #tpu.memory_space<vmem>>
+  tpu.enqueue_dma source(%1 : memref<8x128xbf16, #tpu.memory_space<vmem>>) target(%o : memref<8x128xbf16, #tpu.memory_space<hbm>>) target_semaphore(%s : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+  %2 = tpu.memref_bitcast %b : memref<64x128xi16, #tpu.memory_space<vmem>> -> memref<128x128xi8, #tpu.memory_space<vmem>>
+  %3 = tpu.memref_slice %2[%c84, %c0] : memref<128x128xi8, #tpu.memory_space<vmem>> -> memref<16x128xi8, #tpu.memory_space<vmem>>
+  tpu.enqueue_dma source(%3 : memref<16x128xi8, #tpu.memory_space<vmem>>) target(%p : memref<16x128xi8, #tpu.memory_space<hbm>>) target_semaphore(%s : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+  func.return
+}
