@@ -28,6 +28,7 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
     dimensions have no blocks, even where the grid has a single step.
     """
     _check_elements(module, kernel.func)
+    _check_spaces(kernel)
     maps, arrays = functions_of(module), _arrays(module, kernel)
     for number, (window, operand) in enumerate(zip(kernel.windows, kernel.operands, strict=True)):
         if window.windowed and not window.bounds:
@@ -46,6 +47,18 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
         if window.low is not None and window.transform in maps:
             type = cast("MemRefType[Attribute]", operand.type)
             _check(window, maps[window.transform], bit_width(type), kernel.func)
+
+
+def _check_spaces(kernel: Kernel) -> None:
+    """libtpu: "Operand windows can only be requested in VMEM, SMEM, or HOST", of CMEM on every
+    target, also where the kernel has no grid (asked of libtpu 0.0.51)."""
+    for number, operand in enumerate(kernel.operands):
+        if memory_space(operand.type) == "cmem":
+            raise refusal(
+                kernel.func, "operand-space", f"operand {number} of the kernel is in CMEM",
+                "the TPU compiler places operands in VMEM, SMEM and HBM",
+                "use memory_space=pltpu.VMEM for blocks, or pl.ANY for what is copied from",
+            )  # fmt: skip
 
 
 def _arrays(module: ModuleOp, kernel: Kernel) -> list[tuple[int, ...]]:
