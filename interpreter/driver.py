@@ -113,8 +113,13 @@ def meaning_of(op: Operation, facts: Facts) -> tuple[Callable[..., Any], bool, b
     entry = lookup(op)
     if entry is None:
         raise _unknown(op)
+    return located_at(op, entry.factory, op, facts), entry.effect, entry.blocking
+
+
+def located_at(op: Operation, make: Callable[..., Any], *arguments: Any) -> Any:
+    """What `make` gives of `arguments`; its errors are told at `op`."""
     try:
-        return entry.factory(op, facts), entry.effect, entry.blocking
+        return make(*arguments)
     except Exception as error:
         raise located(error, op) from error
 

@@ -188,9 +188,10 @@ class FunctionWriter(SlimWriter):
             self._bury(op)
             self._line(f"{self._define(op.results[0])} = {inline}")
             return
-        fn, effect, blocking = driver.meaning_of(op, self.program.facts)
         if isinstance(op, LoadOp) and _is_large(op) and self._memory.is_brief(op):
-            fn = glance(op)
+            fn, effect, blocking = driver.located_at(op, glance, op), True, False
+        else:
+            fn, effect, blocking = driver.meaning_of(op, self.program.facts)
         known = None if effect else self.program.folder.fold(op, fn, self._known)
         if known is not None or isinstance(op, ConstantOp):
             known = fn() if known is None else known
