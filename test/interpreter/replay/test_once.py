@@ -103,8 +103,7 @@ def left(lines: list[Line]) -> tuple[list[bytes], bytes]:
     memories = {m: np.arange(size, dtype=np.uint8) for m in ("i0", "m0", "m1", "o0")}
     memories["i0"][:] = np.random.default_rng(0).integers(0, 60, size, np.uint8)
     seen: list[bytes] = []
-    scope = {"np": np, "seen": seen, "f": np.copyto}
-    scope["f"] = lambda x, out: np.copyto(out, x)
+    scope: dict[str, Any] = {"seen": seen, "f": lambda x, out: np.copyto(out, x)}
     for line in lines:
         for name, view in (("read", line.read), ("write", line.write)):
             if isinstance(view, Box):
