@@ -289,6 +289,32 @@ def test_what_to_write_instead(
     assert advice in note
 
 
+def test_a_single_index_behind_a_slice() -> None:
+    def call(body: Any, *shape: int) -> Any:
+        scratch = [pltpu.VMEM((LANES,), i32), pltpu.VMEM(shape, i32)]
+        return jax.jit(one_subcore(body, typed(*shape, dtype=i32), scratch))(jnp.arange(LANES))
+
+    def columns(x: Any, o: Any, row: Any, made: Any) -> None:
+        pltpu.sync_copy(x, row)
+        made[:, 0] = row[...]
+        pltpu.sync_copy(made, o)
+
+    def rows(x: Any, o: Any, row: Any, made: Any) -> None:
+        pltpu.sync_copy(x, row)
+        made[0, pl.ds(0, LANES)] = row[...]
+        made[1, pl.ds(0, LANES)] = row[...] + 1
+        pltpu.sync_copy(made, o)
+
+    with simulate(target=TARGET):
+        with pytest.raises(NotImplementedError, match="non-trivial slice") as raised:
+            call(columns, LANES, 2)
+        (note,) = [note for note in raised.value.__notes__ if "SparseCore" in note]
+        assert f":{columns.__code__.co_firstlineno + 2}:" in note
+        assert "index the leading dimensions, ref[i, pl.ds(0, n)]" in note
+        made = call(rows, 2, LANES)
+    np.testing.assert_array_equal(made, np.arange(LANES) + np.arange(2)[:, None])
+
+
 def test_masked_stores_are_of_words() -> None:
     def body(x: Any, o: Any, row: Any) -> None:
         pltpu.sync_copy(x, row)

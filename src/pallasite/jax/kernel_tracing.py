@@ -122,6 +122,8 @@ _ON_SUBCORES = (
     (r"(Get|Swap) (only supports loading scalars|does not support)", ""),
     (r"(Get|Swap) only supports \S+ arrays", "without layout passes a value is one register, as "
      "ref[pl.ds(start, lanes)]; pltpu.CompilerParams(needs_layout_passes=True) takes larger ones"),
+    (r"Integer indexing of refs that follows", "index the leading dimensions, ref[i, pl.ds(0, n)], "
+     "or gather: plsc.load_gather"),
     (r"reductions require axes|'tpu\.scan'", "scans and reductions are along the lanes of one "
      "register of words; add rows to each other in a loop"),
     (r"masked (load|store) with non-32-bit", "compressed and expanded accesses are of words: "
