@@ -144,3 +144,58 @@ def test_a_grid_that_ends_before_its_array() -> None:
             with pytest.warns(KernelWarning, match=r"pl\.cdiv\(n, size\)"):
                 call(40 // 16, rows)
             np.testing.assert_array_equal(call(pl.cdiv(40, 16), rows), 2 * rows)
+
+
+def stores_a_number(x: Any, o: Any) -> None:
+    o[...] = 1.0
+
+
+def stores_a_full_value(x: Any, o: Any) -> None:
+    o[...] = jnp.full(o.shape, 1, o.dtype)
+
+
+def stores_where(x: Any, o: Any) -> None:
+    o[x[...] > 8.0] = 1.0
+
+
+def chooses(x: Any, o: Any) -> None:
+    o[...] = x[...]
+    o[...] = jnp.where(x[...] > 8.0, 1.0, o[...])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advice", "right", "expected"),
+    [
+        (stores_a_number, "jnp.full(ref.shape, number, ref.dtype)", stores_a_full_value, 1 + 0 * X),
+        (stores_where, "jnp.where(mask, value, ref[...])", chooses, jnp.where(X > 8, 1, X)),
+    ],
+)
+def test_stores_of_numbers(wrong: Body, advice: str, right: Body, expected: Any) -> None:
+    def call(body: Body) -> Any:
+        return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype))(X)
+
+    with simulate():
+        with pytest.raises(ValueError, match="Invalid shape for `swap`") as caught:
+            call(wrong)
+        note = told(caught.value)
+        assert f":{wrong.__code__.co_firstlineno + 1}:" in note and advice in note
+        np.testing.assert_array_equal(call(right), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({"scratch_shapes": pltpu.VMEM((8, 128), jnp.float32)}, "scratch_shapes=[pltpu.VMEM("),
+        (
+            {"grid": (2,), "in_specs": [pl.BlockSpec((8, 128), lambda i: (slice(i, i + 1), 0))]},
+            "write lambda i: (i, 0)",
+        ),
+    ],
+    ids=["scratch", "slice"],
+)
+def test_what_describes_a_call(options: dict[str, Any], advice: str) -> None:
+    result = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    with simulate(), pytest.raises(TypeError) as caught:
+        pl.pallas_call(lambda *refs: None, out_shape=result, **options)(X)
+    note = told(caught.value)
+    assert advice in note and "test_first_kernels.py:" in note

@@ -229,6 +229,12 @@ FAULTS_OF_OTHER_THREADS = (
 
 FAULTS_OF_MAPS = (
     Fault(
+        TypeError,
+        r"^object of type 'NoneType' has no len\(\)|is not a valid JAX type",
+        "an index map returns the number of a block in each dimension",
+        ("write lambda i: (i, 0): the block has its size from pl.BlockSpec, not from a slice",),
+    ),
+    Fault(
         jax.errors.TracerBoolConversionError,
         "",
         "Python decides when an index map is traced, and the numbers of the grid are known later",
@@ -264,6 +270,13 @@ FAULTS_OF_MAPS = (
 """What goes on in index maps, before what goes on in kernels."""
 
 FAULTS_OF_ALIASES = (
+    Fault(
+        TypeError,
+        "'AbstractRef' object is not iterable",
+        "scratch is a list, with a ref for each in it",
+        ("write scratch_shapes=[pltpu.VMEM(shape, dtype)]",),
+        "pallas/pallas_call.py",
+    ),
     Fault(
         AttributeError,
         "object has no attribute 'items'",

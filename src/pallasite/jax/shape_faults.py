@@ -150,6 +150,18 @@ FAULTS_OF_SHAPES = (
     ),
     Fault(
         ValueError,
+        r"Invalid shape for `swap`.*indices=\(ShapedArray\(bool",
+        "a ref is stored to at places, and not where a mask holds",
+        ("choose, and store all of it: ref[...] = jnp.where(mask, value, ref[...])",),
+    ),
+    Fault(
+        ValueError,
+        r"Invalid shape for `swap`.* Value shape: \(\)",
+        "values are stored as they are, and not broadcast",
+        ("write jnp.full(ref.shape, number, ref.dtype), for a part of the ref with its shape",),
+    ),
+    Fault(
+        ValueError,
         "Invalid shape for `swap`",
         "values are stored as they are, and not broadcast",
         (
