@@ -205,7 +205,7 @@ def test_a_kernel_of_several_is_not_asked_about(request_of: Any) -> None:
         request_of(module)
 
 
-def _child(code: str, monkeypatch: pytest.MonkeyPatch, timeout: float = 60.0) -> aot.Verdict:
+def _child(code: str, monkeypatch: pytest.MonkeyPatch, timeout: float = 600.0) -> aot.Verdict:
     """Asks a child process that runs `code` in place of the compiler."""
     start = subprocess.Popen
 
