@@ -47,12 +47,12 @@ def scaled(x: Any, o: Any) -> None:
 
 
 def check(fault: Fault, file: str) -> None:
-    """The note advises what works, and names a line of `file`, or that of the call here."""
+    """What is told advises what works, and names a line of `file`, or that of the call here."""
     wrong, advice, right, expected = fault
     with simulate(), pytest.raises(Exception) as caught:
         wrong()
-    note = "\n".join(caught.value.__notes__)
-    assert advice in note
-    assert f"{file}:" in note or f"{Path(__file__).name}:" in note
+    told = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert advice in told
+    assert f"{file}:" in told or f"{Path(__file__).name}:" in told
     with simulate():
         np.testing.assert_allclose(right(), expected, rtol=1e-5, atol=1e-5)

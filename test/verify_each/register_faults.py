@@ -215,4 +215,4 @@ def constants_become_zeros(patch: MonkeyPatch) -> None:
 
 @fault(PASS, WIDENED)
 def halves_of_a_register_are_taken_for_equal(patch: MonkeyPatch) -> None:
-    patch.setattr(creation.Model, "key", lambda model, _: model._kind)
+    patch.setattr(creation.Model, "key", lambda model, _: model.kind)

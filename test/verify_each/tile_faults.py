@@ -181,7 +181,7 @@ def padding_joins_a_maximum(patch: MonkeyPatch) -> None:
 
 @fault(PASS, COLUMN_MAX)
 def maximum_folds_registers_by_minimum(patch: MonkeyPatch) -> None:
-    patch.setattr(reduce, "combiner", lambda *_: arith.MinimumfOp)
+    patch.setattr(reduce, "combiner", lambda *_, **__: arith.MinimumfOp)
 
 
 @fault(PASS, PART)
