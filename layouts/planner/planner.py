@@ -118,12 +118,14 @@ def _as_one(move: Move, costs: Costs) -> Plan:
     """The plan of a movement that is not put together of copies.
 
     What searches seldom find within so many steps is made in stages first, what they do not find
-    is afterwards.
+    is afterwards. Several steps of few registers may be one simple movement together (heads that
+    are split and transposed are), which a search finds soon.
     """
     stages = Stages.of(move)
     if not stages.several or not costs.stages:
         return _at_once(move, costs)
-    first, alone = stages.come_first, stages.are_all(costs)
+    few = stages.steps > 1 and registers(move) <= _SMALL
+    first, alone = stages.come_first and not few, stages.are_all(costs)
     if first or alone:
         staged = _composed(move, stages.best(plan, costs))
         if staged is not None:
