@@ -125,11 +125,12 @@ def _as_one(move: Move, costs: Costs) -> Plan:
     if not stages.several or not costs.stages:
         return _at_once(move, costs)
     few = stages.steps > 1 and registers(move) <= _SMALL
-    first, alone = stages.come_first and not few, stages.are_all(costs)
+    soon = few and all(la.is_native for la, _ in (*move.sources, move.destination))
+    first, alone = stages.come_first and not soon, stages.are_all(costs)
     if first or alone:
         staged = _composed(move, stages.best(plan, costs))
         if staged is not None:
-            alone = alone or stages.steps > 1
+            alone = alone or (stages.steps > 1 and not few)
             return staged if alone else _better_at_once(move, costs, staged)
     try:
         made = _at_once(move, replace(costs, steps=AT_ONCE, stages=False))
