@@ -28,8 +28,8 @@ from pallasite.interpreter.run import execute, prepare
 from pallasite.jax import simulate
 from pallasite.targets import get_target
 
-ROUNDS, REPEATS, MOST_SECONDS = 6, 12, 3.0
-"""A run is repeated so often in each round, but not once all rounds have taken so many seconds."""
+ROUNDS, ROUND = 6, 0.15
+"""A run is repeated for so many seconds in each round."""
 FORMS = ("mosaic", "dma", "tiles", "vreg")
 SIMULATED = "simulate()"
 WAYS = (*FORMS, SIMULATED)
@@ -266,24 +266,24 @@ CASES = (
 
 
 def seconds(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Seconds of the fastest of some runs each.
+    """Seconds of a run each, in the fastest of some rounds.
 
     They take turns in rounds, so that what else the computer does slows all of them alike.
     """
-    took: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            end = time.perf_counter() + MOST_SECONDS / ROUNDS
-            took[name] += [timed(run)]
-            took[name] += [timed(run) for _ in range(1, REPEATS) if time.perf_counter() < end]
-    return {name: min(times) for name, times in took.items()}
+    rounds = [{name: timed(run, ROUND) for name, run in runs.items()} for _ in range(ROUNDS)]
+    return {name: min(took[name] for took in rounds) for name in runs}
 
 
-def timed(run: Callable[[], Any]) -> float:
-    """Seconds of processor time that one run takes, on all cores."""
-    began = time.process_time()
-    run()
-    return time.process_time() - began
+def timed(run: Callable[[], Any], least: float = 0.0) -> float:
+    """Seconds of processor time that one run takes, on all cores, of some in `least` seconds.
+
+    What a thread of XLA's has used is known only later: of one short run it would be missed.
+    """
+    count, began, end = 0, time.process_time(), time.perf_counter() + least
+    while not count or time.perf_counter() < end:
+        run()
+        count += 1
+    return (time.process_time() - began) / count
 
 
 def prepared(module: Any, form: str) -> Callable[[list[Any]], Any]:
