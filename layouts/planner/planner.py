@@ -119,23 +119,25 @@ def _as_one(move: Move, costs: Costs) -> Plan:
 
     What searches seldom find within so many steps is made in stages first, what they do not find
     is afterwards. Several steps of few registers may be one simple movement together (heads that
-    are split and transposed are), which a search finds soon.
+    are split and transposed are), which a search finds soon: it begins with that in native tiles,
+    and ends with it in others, where a search takes longer.
     """
     stages = Stages.of(move)
     if not stages.several or not costs.stages:
         return _at_once(move, costs)
-    few = stages.steps > 1 and registers(move) <= _SMALL
-    soon = few and all(la.is_native for la, _ in (*move.sources, move.destination))
-    first, alone = stages.come_first and not soon, stages.are_all(costs)
-    if first or alone:
+    simple = stages.steps > 1 and registers(move) <= _SMALL
+    native = all(la.is_native for la, _ in (*move.sources, move.destination))
+    only = stages.are_all(costs)
+    first = only or (stages.come_first and not (simple and native))
+    if first:
         staged = _composed(move, stages.best(plan, costs))
         if staged is not None:
-            alone = alone or (stages.steps > 1 and not few)
-            return staged if alone else _better_at_once(move, costs, staged)
+            only = only or (stages.steps > 1 and not simple)
+            return staged if only else _better_at_once(move, costs, staged)
     try:
         made = _at_once(move, replace(costs, steps=AT_ONCE, stages=False))
     except Unsupported:
-        made = None if first or alone else _composed(move, stages.best(plan, costs))
+        made = None if first else _composed(move, stages.best(plan, costs))
         return _at_once(move, costs) if made is None else made
     return _composed(move, stages.better(plan, costs, made)) or made
 

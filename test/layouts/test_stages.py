@@ -157,3 +157,16 @@ def test_replication_is_given_up_where_it_leaves_no_plan(
 )  # fmt: skip
 def test_stages_cost_less(move: Move, most: float):
     assert plan(move, V5E).cost <= most
+
+
+@pytest.mark.parametrize("tile_rows", [32, 8])
+def test_several_steps_may_be_one_simple_movement(tile_rows: int):
+    """Heads that are split and transposed are parts of lanes side by side, which no stage sees."""
+    source = VectorLayout(8, 0, 1, tile_rows=tile_rows)
+    result = VectorLayout(8, 1, 2, tile_rows=tile_rows)
+    steps = Reshape((64, 256), (64, 4, 64)), Transpose((4, 64, 64), (1, 0, 2))
+    move = Move(((source, (64, 256)),), (result, (4, 64, 64)), steps)
+    stages = Stages.of(move)
+    staged = stages.best(plan, V5E)
+    assert stages.come_first and stages.steps == 2 and staged is not None
+    assert plan(move, V5E).cost < staged.cost / 5
