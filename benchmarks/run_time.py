@@ -356,7 +356,7 @@ grid as a loop: it is compiled code, but knows no memories, DMAs in flight or se
 `InterpretParams()` is JAX's simulation of the TPU's memories and semaphores, by callbacks into
 Python. Ours (the compiled driver) simulates those too, in the first {BEFORE + 1} runs of a
 kernel; if what it does depends on no operand, and is not too long, later ones of form `tiles`
-replay what that did with arrays (docs/internals.md, *Replays*), here all but the table. The forms
+replay what that did with arrays (docs/internals/running.md), here all but the table. The forms
 are those of the lowering, from the kernel as JAX wrote it (`mosaic`) to single registers (`vreg`),
 called with NumPy's arrays. In a program of JAX's, under `pallasite.jax.simulate()`, form `tiles`
 runs, and JAX adds what it takes to call back into Python. All times are of the processor, summed

@@ -1,8 +1,8 @@
 """Grids of registers: which register is which, and operations on groups of registers.
 
 Only the `tiles` form has these. A value is `vector<G...x8x128[xp]xT>`: leading dimensions count
-registers, the last two or three are one register (docs/internals.md, "The `grid` dialect"). None
-of the operations changes a register's content, except `reduce`, `matmul` and `transpose_blocks`,
+registers, the last two or three are one register (docs/internals/dialects.md). None of the
+operations changes a register's content, except `reduce`, `matmul` and `transpose_blocks`,
 which stand for a chain or a loop of register operations.
 """
 

@@ -273,7 +273,7 @@ def _splat_value(constant: Dense) -> int | float | None:
 
 
 def dense_array(attribute: Attribute) -> np.ndarray[Any, np.dtype[Any]]:
-    """The elements of a dense constant as a carrier array (docs/internals.md, "Carriers")."""
+    """The elements of a dense constant as a carrier (docs/internals/meanings.md, "Carriers")."""
     # NumPy takes longer to import than a small module to read; readers do not need it.
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The steps from one form of a kernel to the next (docs/internals.md, "Lowering").
+"""The steps from one form of a kernel to the next (docs/internals/lowering.md).
 
 `pipelines` puts them together, and `whole` runs them with all that is checked on the way. In order:
 `pallas_to_mosaic/`, `windows_to_dma/`, `absorb_moves/` (before memory is tiled),

@@ -1,7 +1,7 @@
 """Whole lowerings: `lower-to-dma`, `lower-to-tiles` and `lower-to-vregs`.
 
 Each runs the steps that a module still lacks, judged by the form it is in, so it may be applied to
-a module of its own or any earlier form (docs/internals.md, "Lowering").
+a module of its own or any earlier form (docs/internals/lowering.md).
 """
 
 from __future__ import annotations

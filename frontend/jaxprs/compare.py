@@ -1,7 +1,7 @@
 """Comparisons and choices: `arith.cmpi`, `arith.cmpf`, `arith.select`.
 
 The predicate for `!=` of floats is the one that JAX's lowering writes and the TPU executes as true
-on NaN (docs/internals.md, "Mosaic's `cmpf one`").
+on NaN (docs/internals/meanings.md, "Mosaic's `cmpf one`").
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ class Costs:
 
     any_shuffle: bool = False
     """A shuffle of two registers may have any pattern. No compiler takes that so far: each half of
-    the result must come from one quarter of the two registers (docs/internals.md)."""
+    the result must come from one quarter of the two registers
+    (docs/internals/reference_compiler.md)."""
     sublane_gather: bool = True
     interleaved_bits: int = 16
     """Narrowest element that interleaved pack and unpack take; 32 means none."""

@@ -27,7 +27,7 @@ from pallasite.targets import get_target
 from ..layouts import moving
 
 EXAMPLES = 60 * int(os.environ.get("PALLASITE_EXAMPLES", "1"))
-"""How many random movements; the variable asks for a multiple (docs/internals.md)."""
+"""How many random movements; the variable asks for a multiple (docs/internals/testing.md)."""
 TYPES = {32: [f32, i32], 16: [bf16, i16], 8: [i8], 4: [IntegerType(4)]}
 
 

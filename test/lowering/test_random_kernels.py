@@ -15,7 +15,7 @@ from .random_kernels import generate
 
 TARGETS = ("v5e", "v6e", "v4")
 MORE = int(os.environ.get("PALLASITE_EXAMPLES", "1"))
-"""A multiple of the usual number of kernels (docs/internals.md)."""
+"""A multiple of the usual number of kernels (docs/internals/testing.md)."""
 SEEDS = st.integers(0, (1 << 20) - 1)
 
 
