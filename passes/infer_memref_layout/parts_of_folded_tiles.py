@@ -17,14 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from xdsl.dialects.builtin import i32
-from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.layouts.tiling import Tiling, squeezed
+from pallasite.layouts.tiling import Tiling
 from pallasite.passes.divisibility import constant_of, remainder
-from pallasite.passes.laid_out import laid_out
+from pallasite.passes.infer_memref_layout.pieces import Pieces
 
 
 @dataclass(frozen=True)
@@ -95,14 +93,14 @@ def slice_folded_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue | None
     return _Part(op, tiling, tile, last).rewrite()
 
 
-class _Part:
-    """One slice; `unit` counts the elements of the tiles that are left."""
+class _Part(Pieces):
+    """One slice that cuts the dimensions up to `last` of tiles of the size `tile`."""
 
     def __init__(
         self, op: tpu.MemrefSliceOp, tiling: Tiling, tile: Sequence[int], last: int
     ) -> None:
-        self._op, self._tiling, self._tile, self._last = op, tiling, tile, last
-        self._made: list[Operation] = []
+        super().__init__(op)
+        self._tiling, self._tile, self._last = tiling, tile, last
         self._shape: list[int] = []
         self._strides: list[int] = []
         self._starts: list[SSAValue] = []
@@ -126,27 +124,8 @@ class _Part:
         while len(left) > 2 and left[0] == 1:
             left = left[1:]
         split = Tiling((left,), tuple(self._strides))
-        array = self._emit(
-            tpu.ReinterpretCastOp(
-                operands=[op.mem_ref, [], []],
-                result_types=[laid_out(op.mem_ref.type, self._shape, split)],
-            )
-        )
-        part = self._emit(
-            tpu.MemrefSliceOp(
-                operands=[array, self._starts, list(op.dynamic_sizes)],
-                result_types=[laid_out(kind, self._sizes, split)],
-            )
-        )
-        kept = squeezed(split, tuple(self._sizes), sizes)
-        assert kept is not None
-        found = self._emit(
-            tpu.MemrefSqueezeOp(operands=[part], result_types=[laid_out(kind, sizes, kept)])
-        )
-        Rewriter.insert_op(self._made, InsertPoint.before(op))
-        op.result.replace_all_uses_with(found)
-        Rewriter.erase_op(op)
-        return found
+        array = self.array(self._shape, split)
+        return self.replace(array, split, self._starts, self._sizes)
 
     def _cut_before(self, dim: int, start: SSAValue, size: int, last: Cut) -> Cut:
         """The cut of `dim`: before the last one, single rows are left."""
@@ -163,19 +142,19 @@ class _Part:
         start, size = self._op.base_idx[dim], self._op.result.type.get_shape()[dim]
         tile, inner = self._tile[dim], self._inner(dim, left)
         count = -(-self._op.mem_ref.type.get_shape()[dim] // tile)
-        rows = self._number(tile)
-        number = self._emit(arith.DivUIOp(start, rows))
+        rows = self.number(tile)
+        number = self.emit(arith.DivUIOp(start, rows))
         if cut.straddles:
             pieces = tile // cut.piece
             self._add(count - 1, apart, number, 1)
-            self._add(pieces, inner, self._number(pieces - 1), 1)
-            self._add(size, apart - (pieces - 1) * inner, self._number(0), size)
+            self._add(pieces, inner, self.number(pieces - 1), 1)
+            self._add(size, apart - (pieces - 1) * inner, self.number(0), size)
         else:
             self._add(count, apart, number, 1)
-            within = self._emit(arith.RemUIOp(start, rows))
+            within = self.emit(arith.RemUIOp(start, rows))
             if cut.piece > 1 and constant_of(start) is None:
                 # So it is, but the TPU compiler does not follow remainders.
-                within = self._emit(tpu.AssumeMultipleOp.of(within, cut.piece))
+                within = self.emit(tpu.AssumeMultipleOp.of(within, cut.piece))
             self._add(tile, inner, within, size)
 
     def _add(self, extent: int, stride: int, start: SSAValue, size: int) -> None:
@@ -183,11 +162,3 @@ class _Part:
         self._strides.append(stride)
         self._starts.append(start)
         self._sizes.append(size)
-
-    def _number(self, value: int) -> SSAValue:
-        return self._emit(arith.ConstantOp.from_int_and_width(value, i32))
-
-    def _emit(self, new: Operation) -> SSAValue:
-        new.location = self._op.location
-        self._made.append(new)
-        return new.results[0]

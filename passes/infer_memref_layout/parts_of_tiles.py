@@ -42,8 +42,8 @@ from collections.abc import Sequence
 from math import prod
 from operator import add
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
-from xdsl.ir import Operation, SSAValue, Use
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, tpu
@@ -54,10 +54,10 @@ from pallasite.layouts.tiling import (
     contiguous_strides,
     packed_tiling,
     rows_follow,
-    squeezed,
 )
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import slice_folded_tiles
+from pallasite.passes.infer_memref_layout.pieces import Pieces
 from pallasite.passes.laid_out import laid_out, see_operand
 
 
@@ -177,7 +177,7 @@ def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
     tile, per_word = tiling.first[0], packing(bit_width(source.element_type))
     *outer, of_tiles, of_columns = (stride * (tile // per_word) for stride in tiling.strides)
     split = Tiling(((per_word, LANES), *tiling.tiles[1:]), (*outer, of_tiles, 1, of_columns))
-    view = _Pieces(op, split, (*leading, -(-rows // tile), tile, columns))
+    view = _Rows(op, split, (*leading, -(-rows // tile), tile, columns))
     row = op.base_idx[-2]
     if rows <= tile:
         return view.part((view.number(0), row))
@@ -219,52 +219,28 @@ def _slice_halves(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
         ((size // 2, LANES), *tiling.tiles[1:]),
         (*outer, of_tiles, 1, of_tiles - pieces + 1, of_columns),
     )
-    view = _Pieces(op, split, (*leading, -(-rows // tile) - 1, pieces, size, columns))
+    view = _Rows(op, split, (*leading, -(-rows // tile) - 1, pieces, size, columns))
     return view.part((view.number(first // tile), view.number(pieces - 1), view.number(0)))
 
 
-class _Pieces:
-    """An array seen as pieces of its tiles, with more dimensions before its last one."""
+class _Rows(Pieces):
+    """An array seen as pieces of its tiles, numbered by several dimensions in place of its rows."""
 
     def __init__(self, op: tpu.MemrefSliceOp, tiling: Tiling, shape: Sequence[int]) -> None:
-        self._op, self._tiling = op, tiling
-        self._made: list[Operation] = []
-        kind = laid_out(op.mem_ref.type, shape, tiling)
-        self._array = self.emit(
-            tpu.ReinterpretCastOp(operands=[op.mem_ref, [], []], result_types=[kind])
-        )
-
-    def emit(self, new: Operation) -> SSAValue:
-        """Adds an operation in front of the slice."""
-        new.location = self._op.location
-        self._made.append(new)
-        return new.results[0]
-
-    def number(self, value: int) -> SSAValue:
-        """A constant."""
-        return self.emit(arith.ConstantOp.from_int_and_width(value, i32))
+        super().__init__(op)
+        self._tiling, self._array = tiling, self.array(shape, tiling)
 
     def part(self, rows: Sequence[SSAValue]) -> SSAValue:
         """Replaces the slice by one that begins at `rows` in the dimensions that were the rows, of
         size 1 but in the last of them."""
-        op, tiling, result = self._op, self._tiling, self._op.result.type
-        *outer, _, column = op.base_idx
-        *sizes, size, wanted = result.get_shape()
-        shape = (*sizes, *[1] * (len(rows) - 1), size, wanted)
-        sliced = self.emit(
-            tpu.MemrefSliceOp(
-                operands=[self._array, [*outer, *rows, column], list(op.dynamic_sizes)],
-                result_types=[laid_out(result, shape, tiling)],
-            )
+        *outer, _, column = self._op.base_idx
+        *sizes, size, wanted = self._op.result.type.get_shape()
+        return self.replace(
+            self._array,
+            self._tiling,
+            (*outer, *rows, column),
+            (*sizes, *[1] * (len(rows) - 1), size, wanted),
         )
-        kept = squeezed(tiling, shape, (*sizes, size, wanted))
-        assert kept is not None
-        kind = laid_out(result, (*sizes, size, wanted), kept)
-        found = self.emit(tpu.MemrefSqueezeOp(operands=[sliced], result_types=[kind]))
-        Rewriter.insert_op(self._made, InsertPoint.before(op))
-        op.result.replace_all_uses_with(found)
-        Rewriter.erase_op(op)
-        return found
 
 
 def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
