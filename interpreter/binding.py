@@ -81,9 +81,12 @@ def bind(
     else:
         grid = _grid(kernel, inputs[:bounds])
         started = [
-            Invocation(program, kernel, core, grid, split, operands[:scalars], operands[scalars:])
+            Invocation(
+                program, kernel, core, grid, operands[scalars:], prefetch=operands[:scalars],
+                split=split,
+            )
             for core in device.cores
-        ]
+        ]  # fmt: skip
     return Bound(core, started, operands[:count], operands[count:])
 
 

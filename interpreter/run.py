@@ -148,7 +148,19 @@ def execute(
         if replayed is not None:
             return _replayed(*replayed)
     split = _split(described, call, target)
-    machine = _machine(described, call, split, len(arrays), options, target, prepared, spare)
+    machine = Machine(
+        target,
+        devices=len(arrays),
+        cores=1 if split is None else split.cores,
+        mesh=mesh_of(described.subcores, call, target),
+        order=options.order,
+        checks=options.checks,
+        poison=options.poison,
+        host=HostMemory(options.limits.memory, spare),
+        earlier=[] if prepared is None else prepared.left,
+    )
+    machine.grid_walk = _checked_walk(options.grid_walk, described.module)
+    machine.reads_outside = call.unchecked and "bounds" not in machine.checks
     if prepared is None:
         prepared = _prepare(described, target, driver, options)
     run = _Run(machine, prepared, split, plan, arrays, options, repeats)
@@ -160,33 +172,6 @@ def execute(
 def _replayed(replay: Replay, outputs: list[Array], seconds: float) -> Outcome:
     """What a run would have told in whose place a script has run."""
     return Outcome([outputs], dict(replay.memory), seconds, dict(replay.transfers))
-
-
-def _machine(
-    described: Described,
-    call: Call,
-    split: CoreSplit | None,
-    devices: int,
-    options: Options,
-    target: Target,
-    prepared: Prepared | None,
-    spare: Spare | None,
-) -> Machine:
-    """What a run of the kernel takes place on."""
-    machine = Machine(
-        target,
-        devices,
-        cores=1 if split is None else split.cores,
-        mesh=mesh_of(described.subcores, call, target),
-        order=options.order,
-        checks=options.checks,
-        poison=options.poison,
-        host=HostMemory(options.limits.memory, spare),
-        earlier=[] if prepared is None else prepared.left,
-    )
-    machine.grid_walk = _checked_walk(options.grid_walk, described.module)
-    machine.reads_outside = call.unchecked and "bounds" not in machine.checks
-    return machine
 
 
 @contextmanager

@@ -41,8 +41,8 @@ def invocations(
         point = (core.index, core.number)[: len(kernel.grid or ())]
         found.append(
             Invocation(
-                program, kernel, core, kernel.grid or (), None, (), operands, point,
-                lambda type, core=core: _owned(type, core),
+                program, kernel, core, kernel.grid or (), operands, point=point,
+                owned=lambda type, core=core: _owned(type, core),
             )
         )  # fmt: skip
     for invocation in found:

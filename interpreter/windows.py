@@ -37,13 +37,14 @@ class Invocation:
         kernel: Kernel,
         core: Core,
         grid: tuple[int, ...],
-        split: CoreSplit | None,
-        prefetch: Sequence[Operand],
         operands: Sequence[Operand],
+        *,
+        prefetch: Sequence[Operand] = (),
+        split: CoreSplit | None = None,
         point: tuple[int, ...] | None = None,
         owned: Callable[[Attribute], bool] | None = None,
     ):
-        """`point` is the only one that this core runs, by default it runs its part of the grid.
+        """The core runs its part of the grid by `split`, by default all of it, or only `point`.
 
         `owned` says of the type of scratch whether it is this core's own, and not to be put into
         `scratch` later. Where it is given, memory of the kernel lives to the end of the run: other

@@ -96,10 +96,12 @@ def enqueue_indirect(op: tpu.EnqueueIndirectDmaOp, facts: Facts) -> Callable[...
                 core.observer.read(core, box, at)
             places = offsets.read(at)
         rows = indirect.Rows(
-            np.asarray(places).reshape(-1), len(np.shape(places)), rest[0] if filtered else None
+            np.asarray(places).reshape(-1),
+            rank=len(np.shape(places)),
+            ignored=rest[0] if filtered else None,
+            place=offsets if isinstance(offsets, Ref) else None,
         )
-        held = offsets if isinstance(offsets, Ref) else None
-        indirect.start(core, source, target, semaphore, rows, gathers, adds, held, at)
+        indirect.start(core, source, target, semaphore, rows, gathers=gathers, adds=adds, at=at)
 
     return fn
 

@@ -258,16 +258,14 @@ class Core:
         target: Ref,
         target_semaphore: Ref,
         source_semaphore: Ref | None = None,
-        device: int | None = None,
-        core: int | None = None,
-        at: SourceLocation | None = None,
-        reach: Ref | None = None,
+        *,
         peer: Core | None = None,
+        reach: Ref | None = None,
         edge: bool = False,
+        at: SourceLocation | None = None,
     ) -> Transfer:
-        """Starts a copy, to this core or to a peer, which is named or given; returns at once."""
-        remote = device is not None or core is not None or peer is not None
-        receiver = peer or (self.peer(device, core, at) if remote else self)
+        """Starts a copy, to this core or to `peer`; returns at once."""
+        receiver = peer or self
         credited = receiver.semaphore(target_semaphore, at)
         sent = None if source_semaphore is None else self.semaphore(source_semaphore, at)
         transfer = Transfer(
@@ -275,14 +273,14 @@ class Core:
             receiver,
             source,
             target,
-            sent,
-            credited,
-            0 if source_semaphore is None else amount_of(source_semaphore, source),
-            amount_of(target_semaphore, target),
-            at,
-            remote and receiver is not self,
-            reach,
-            edge,
+            source_semaphore=sent,
+            target_semaphore=credited,
+            source_amount=0 if source_semaphore is None else amount_of(source_semaphore, source),
+            target_amount=amount_of(target_semaphore, target),
+            location=at,
+            remote=receiver is not self,
+            reach=reach,
+            edge=edge,
         )
         self.machine.engine.enqueue(transfer)
         return transfer

@@ -34,6 +34,8 @@ class Rows:
     """Dimensions of the list of numbers: 1, or 2 for arrays with a first dimension of size 1."""
     ignored: int | None = None
     """The number that stands for no row."""
+    place: Ref | None = None
+    """Where the numbers lie, if the engine goes on reading them while it moves rows."""
 
     def kept(self) -> list[tuple[int, int]]:
         """Place in the list, and number, of each row that is moved."""
@@ -47,8 +49,9 @@ class Indirect(Transfer):
 
     rows: tuple[Transfer, ...] = ()
     offsets: Ref | None = None
-    """Where the numbers lie, which the engine goes on reading while it moves rows."""
+    """Where the numbers lie, as in `Rows`."""
     numbers: NDArray[Any] | None = None
+    """What was there when the transfer was started."""
     held: list[Ref] | None = None
 
     @property
@@ -112,9 +115,9 @@ def start(
     target: Ref,
     semaphore: Ref,
     rows: Rows,
+    *,
     gathers: bool,
     adds: bool,
-    offsets: Ref | None,
     at: SourceLocation | None,
 ) -> None:
     """Starts a gather from `source`, or a scatter to `target`; raises for a missing row."""
@@ -142,8 +145,8 @@ def start(
     core.machine.engine.enqueue(
         Indirect(
             core, core, source, target, None, credited, 0, amount_of(semaphore, dense), at,
-            add=adds, rows=tuple(parts), offsets=offsets,
-            numbers=None if offsets is None else offsets.read(at),
+            add=adds, rows=tuple(parts), offsets=rows.place,
+            numbers=None if rows.place is None else rows.place.read(at),
         )
     )  # fmt: skip
 

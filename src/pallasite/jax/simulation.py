@@ -64,8 +64,9 @@ class simulate:
             around = hooks.current()
             products = PRODUCTS[0] if around is None else around.products
         self.settings = settings_of(
-            target, form, checks, seed, max_steps, max_memory, unordered, passes,
-            allow_beyond_reference, products,
+            target, form, checks, seed=seed, max_steps=max_steps, max_memory=max_memory,
+            unordered=unordered, passes=passes, allow_beyond_reference=allow_beyond_reference,
+            products=products,
         )  # fmt: skip
         self._entered = threading.local()
 

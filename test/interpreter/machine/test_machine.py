@@ -131,7 +131,7 @@ def test_a_ring_of_many_devices(policy):
             right = (core.device.index + 1) % count
             core.signal(core.peer(right, None), barrier, 1)
             yield from core.wait(barrier, 1)
-            core.enqueue(source, target, received, sent, right)
+            core.enqueue(source, target, received, sent, peer=core.peer(right, None))
             yield from core.wait(sent, source.byte_count)
             yield from core.wait(received, target.byte_count)
 
@@ -156,7 +156,7 @@ def test_transfers_to_a_peer_arrive_in_order(seed):
     def sender(core):
         sent, received = semaphores[0]
         for target in targets[0]:
-            core.enqueue(sources[0], target, received, sent, 1)
+            core.enqueue(sources[0], target, received, sent, peer=core.peer(1, None))
         yield from core.wait(sent, 3 * sources[0].byte_count)
 
     def receiver(core):
@@ -300,7 +300,7 @@ def test_remote_refs_must_exist_on_the_peer():
     semaphore = here.allocate(semaphore_type())
 
     def program():
-        here.enqueue(source, source, semaphore, semaphore, 1)
+        here.enqueue(source, source, semaphore, semaphore, peer=machine.cores[1])
         return
         yield
 
@@ -353,7 +353,7 @@ def test_a_transfer_in_flight_is_named_where_its_data_is_missing(devices):
         for core in machine.cores
     ]  # fmt: skip
     (source, target, arrived), (_, there, _) = refs[0], refs[-1]
-    peer = {} if devices == 1 else {"source_semaphore": arrived, "device": 1}
+    peer = {} if devices == 1 else {"source_semaphore": arrived, "peer": reader}
 
     def sends():
         half = target.slice((8, 0), (8, 128))

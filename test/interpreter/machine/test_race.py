@@ -44,11 +44,12 @@ class Kernel:
         self.ready = semaphore(SemaphoreType(), "%ready")
         self.source.write(np.zeros((32, 128), np.float32))
 
-    def copy(self, row: int = 0, rows: int = 32, line: int = 1, **place: Any) -> None:
+    def copy(self, row: int = 0, rows: int = 32, line: int = 1, device: int | None = None) -> None:
         box = ((row, 0), (rows, 128))
         self.core.enqueue(
             self.source.slice(*box), self.target.slice(*box), self.arrived,
-            self.sent if place else None, at=SourceLocation("k.py", line), **place,
+            None if device is None else self.sent, at=SourceLocation("k.py", line),
+            peer=None if device is None else self.core.peer(device, None),
         )  # fmt: skip
 
     def wait(self, rows: int = 32) -> Any:
