@@ -34,6 +34,7 @@ test: ruff
 
 ruff: $(VENV)/$(EXTRAS).stamp
 	$(RUN) ruff check .
+	$(RUN) ruff format --quiet --check .
 
 pyright: pyright-core pyright-jax
 

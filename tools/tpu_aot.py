@@ -25,6 +25,7 @@ from pallasite.tools.reporting import (
     OK,
     STATUS,
     as_diagnostic,
+    exit_code,
     guarded,
     read_kernel,
     report,
@@ -116,20 +117,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         verdict = judge(options)
-    except UsageError:
-        raise
+        status = OK if verdict.accepted else FAILED
     except Exception as error:
         diagnostic = as_diagnostic(error)
         report(diagnostic, file=options.file)
         verdict = Verdict(accepted=False, message=str(diagnostic), seconds=0.0, code_bytes=None)
+        status = exit_code(diagnostic)
     if options.format == "json":
-        line = json.dumps(verdict.as_json())
+        line = json.dumps(verdict.as_json()) + "\n"
     elif verdict.accepted:
-        line = f"accepted: {verdict.code_bytes} bytes of code in {verdict.seconds:.3f} s"
+        line = f"accepted: {verdict.code_bytes} bytes of code in {verdict.seconds:.3f} s\n"
     else:
-        line = f"rejected: {verdict.message}"
-    write_output(None, line + "\n")
-    return OK if verdict.accepted else FAILED
+        # Wrong usage says nothing of the kernel.
+        line = f"rejected: {verdict.message}\n" if status == FAILED else ""
+    write_output(None, line)
+    return status
 
 
 if __name__ == "__main__":

@@ -99,6 +99,21 @@ def test_unreadable_kernels_are_rejected(
     assert main([str(tmp_path / "missing.mlir")]) == 2
 
 
+@pytest.mark.parametrize("words, said", [
+    (["--topology", "h100"], "expected a topology like"), (["--call", "7"], "got 7"),
+    (["--timeout", "-1"], "expected --timeout"), (["-p", "no-such-pass"], "no-such-pass"),
+])  # fmt: skip
+def test_wrong_usage_is_told_as_json_too(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([KERNEL, *words, "--format", "json"]) == 2
+    out, err = capsys.readouterr()
+    verdict = json.loads(out)
+    assert verdict["accepted"] is False and said in verdict["message"] and said in err
+    assert main([KERNEL, *words]) == 2
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize("seconds", ["-1", "nan", "inf"])
 def test_seconds_to_wait(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([KERNEL, "--timeout", seconds]) == 2

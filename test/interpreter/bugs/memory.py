@@ -79,7 +79,7 @@ load %o[0, 0] 8x128
 """.replace("}\nload", "}\nload"), {"%x": "8x128xf32 vmem", "%o": "8x128xf32 vmem"}, grid="4",
         windows=(window(0, "8, 128"), window(1, "8, 128")),
         transforms=transform(0, "", "%i") + transform(1, "", "%i"), forms=("mosaic",)),
-)
+)  # fmt: skip
 
 BOUNDS = (
     Bug("rows-behind-the-end", "out-of-bounds", 2, None, ("%a", "[28, 0]"), """
@@ -119,7 +119,7 @@ store %o[0, 0] 8x128
 """, {"%x": "8x128xf32 vmem", "%o": "8x128xf32 vmem"}, grid="5",
         windows=(window(0, "8, 128"), window(1, "8, 128")),
         transforms=transform(0, "", "%i") + transform(1, "", "%z"), forms=("mosaic",)),
-)
+)  # fmt: skip
 
 CAPACITY = (
     Bug("vmem", "vmem-exhausted", 100, None, ("%c", "%d", "bytes"), """
@@ -138,7 +138,7 @@ pick %one = %c[0]
 dma %x -> %a on %one
 wait %one for %a
 """),
-)
+)  # fmt: skip
 
 PROMISES = (
     Bug("comes-back-to-a-block", "block-revisited", 100, None,
@@ -164,4 +164,4 @@ put %table[0]
 %m = tpu.assume_multiple %n, 8 : i32
 store %a[%m, 0] 8x128
 """),
-)
+)  # fmt: skip

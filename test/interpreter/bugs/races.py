@@ -1,7 +1,5 @@
 """Races: of a core with its own transfers, and between devices."""
 
-
-
 from __future__ import annotations
 
 from .bug import NEIGHBOURS, Bug
@@ -156,9 +154,15 @@ dma %x -> %a on %s
 load %a[0, 0] 16x128
 wait %s for %a
 """, {"%x": "32x128xbf16 any", "%a": "32x128xbf16 vmem", "%sink": "32x128xbf16 vmem"}),
-)
+)  # fmt: skip
 
-OVERTAKEN = Bug("one-sender-shares-a-semaphore", "data-race", 13, 7, ("%a", "wait", "%s"), """
+OVERTAKEN = Bug(
+    "one-sender-shares-a-semaphore",
+    "data-race",
+    13,
+    7,
+    ("%a", "wait", "%s"),
+    """
 %me = tpu.device_id : i32
 %zero = arith.constant 0 : i32
 %one = arith.constant 1 : i32
@@ -174,7 +178,10 @@ wait %s for %a
 load %a[0, 0] 8x128
 wait %s for %b
 }
-""", devices=2, unordered=True)
+""",
+    devices=2,
+    unordered=True,
+)
 
 DEVICES = (
     OVERTAKEN,
@@ -281,4 +288,4 @@ load %buf[0, 0] 8x128
 "tpu.yield"() : () -> ()
 }) : () -> ()
 """, devices=2),
-)
+)  # fmt: skip

@@ -1,7 +1,5 @@
 """Deadlocks, transfers that nobody waits for, semaphores that are not zero."""
 
-
-
 from __future__ import annotations
 
 from .bug import NEIGHBOURS, Bug
@@ -95,4 +93,4 @@ await %r by 1
 await %r by 1
 }
 """, devices=2),
-)
+)  # fmt: skip
