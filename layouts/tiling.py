@@ -14,6 +14,9 @@ from functools import lru_cache
 
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 
+Digits = tuple[tuple[int, int], ...]
+"""(extent, stride in elements) of each digit, slowest first; the first extent means unbounded."""
+
 
 @dataclass(frozen=True)
 class Tiling:
@@ -59,7 +62,7 @@ class Tiling:
         """Elements that an array of `shape` spans in memory, padding included."""
         return _span(self, tuple(shape))
 
-    def factors(self, dim: int) -> list[tuple[int, int]]:
+    def factors(self, dim: int) -> Digits:
         """Dimension `dim` as digits: (extent, stride in elements), slowest digit first.
 
         The slowest digit has extent 0, meaning unbounded; element index i of the dimension lies at
@@ -73,12 +76,16 @@ class Tiling:
 
     def dim_offset(self, dim: int, index: int) -> int:
         """What coordinate `index` of dimension `dim` adds to the linear element offset."""
-        total = 0
-        digits = self.factors(dim)
-        for extent, stride in reversed(digits[1:]):
-            index, digit = divmod(index, extent)
-            total += digit * stride
-        return total + index * digits[0][1]
+        return offset_of(self.factors(dim), index)
+
+
+def offset_of(digits: Digits, coordinate: int) -> int:
+    """What `coordinate` adds to the element offset; negative ones continue the pattern down."""
+    total = 0
+    for extent, stride in reversed(digits[1:]):
+        coordinate, digit = divmod(coordinate, extent)
+        total += digit * stride
+    return total + coordinate * digits[0][1]
 
 
 @lru_cache(maxsize=4096)
@@ -93,7 +100,7 @@ def _span(tiling: Tiling, shape: tuple[int, ...]) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _digits(tiling: Tiling, dim: int) -> list[tuple[int, int]]:
+def _digits(tiling: Tiling, dim: int) -> Digits:
     # Each tile level splits the trailing entries of the expanded index into a quotient, which
     # keeps its place, and a remainder, which is appended; exactly as the layout's affine map does.
     # `significance` remembers, per dimension, which entries are its digits, slowest first.
@@ -116,7 +123,7 @@ def _digits(tiling: Tiling, dim: int) -> list[tuple[int, int]]:
     for entry in reversed(order[rank:]):
         strides[entry] = running
         running *= extents[entry]
-    return [(extents[e], strides[e]) for e in significance[dim]]
+    return tuple((extents[e], strides[e]) for e in significance[dim])
 
 
 def contiguous_strides(shape: Sequence[int], tile: Sequence[int]) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from pallasite.dialects import tpu
+
 
 def put_before(op: Operation, place: Operation) -> None:
     """Inserts `op`, which need not have results, in front of `place`, at its source line."""
@@ -51,6 +53,11 @@ class Insertion:
         """Inserts `op` and returns its first result."""
         self.insert(op)
         return op.results[0]
+
+    def ordered(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
+        """The vector `value` with its dimension `order[d]` as dimension d."""
+        stays = list(order) == list(range(len(order)))
+        return value if stays else self.emit(tpu.TransposeOp.of(value, order))
 
     def insert(self, op: Operation) -> None:
         """Inserts `op`, which need not have results."""

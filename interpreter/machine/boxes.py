@@ -20,10 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.layouts.registers import LANES
-from pallasite.layouts.tiling import Tiling
-
-Digits = tuple[tuple[int, int], ...]
-"""(extent, stride in elements) of each digit, slowest first; the first extent means unbounded."""
+from pallasite.layouts.tiling import Digits, Tiling, offset_of
 
 
 class Run(NamedTuple):
@@ -75,15 +72,6 @@ def simplify(digits: Digits) -> Digits:
 def block_of(digits: Digits) -> int:
     """How many coordinates all digits but the slowest span."""
     return math.prod(extent for extent, _ in digits[1:])
-
-
-def offset_of(digits: Digits, coordinate: int) -> int:
-    """What `coordinate` adds to the element offset; negative ones continue the pattern down."""
-    total = 0
-    for extent, stride in reversed(digits[1:]):
-        coordinate, digit = divmod(coordinate, extent)
-        total += digit * stride
-    return total + coordinate * digits[0][1]
 
 
 def place(
@@ -281,7 +269,7 @@ def regroup(axes: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[Digi
 @lru_cache(maxsize=4096)
 def digits_of(tiling: Tiling) -> tuple[Digits, ...]:
     """The address digits of every dimension of a tiled array."""
-    return tuple(simplify(tuple(tiling.factors(d))) for d in range(len(tiling.strides)))
+    return tuple(simplify(tiling.factors(d)) for d in range(len(tiling.strides)))
 
 
 @lru_cache(maxsize=4096)

@@ -22,6 +22,7 @@ from pallasite.interpreter.machine.codec import Codec, raw_codec, view
 from pallasite.interpreter.machine.faults import outside
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.values import Array
+from pallasite.layouts.tiling import offset_of
 
 
 class Elements:
@@ -55,7 +56,7 @@ class Elements:
     def offset(self, index: Sequence[int]) -> int:
         """The element offset of `index` from the start of the buffer."""
         places = zip(self.digits, self.starts, index, strict=True)
-        return self.base + sum(boxes.offset_of(digits, start + i) for digits, start, i in places)
+        return self.base + sum(offset_of(digits, start + i) for digits, start, i in places)
 
     @property
     def address(self) -> int:

@@ -31,6 +31,7 @@ from pallasite.interpreter.machine.faults import negative, outside
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import Array
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.tiling import offset_of
 
 ALL = (True,) * SUBLANES
 CONSECUTIVE = tuple(range(SUBLANES))
@@ -278,13 +279,13 @@ def registers(
     row = LANES * packing
     shape, steps = wanted.shape, wanted.steps
     grid = _grid(shape, packing)
-    origin = sum(boxes.offset_of(d, s) for d, s in zip(digits, starts, strict=True))
+    origin = sum(offset_of(d, s) for d, s in zip(digits, starts, strict=True))
     if origin % row:
         return None
     runs: list[list[tuple[int, int, int, int]]] = []
     for d, extent in enumerate(grid):
-        here = boxes.offset_of(digits[d], starts[d])
-        moved = [boxes.offset_of(digits[d], starts[d] + g * steps[d]) - here for g in range(extent)]
+        here = offset_of(digits[d], starts[d])
+        moved = [offset_of(digits[d], starts[d] + g * steps[d]) - here for g in range(extent)]
         if any(m % row for m in moved):
             return None
         runs.append(_progressions(list(enumerate(moved))))

@@ -22,7 +22,7 @@ from pallasite.interpreter.machine.elements import Elements
 from pallasite.interpreter.machine.faults import not_allocated, outside
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.values import Array
-from pallasite.layouts.tiling import Tiling
+from pallasite.layouts.tiling import Tiling, offset_of
 
 MOST_VIEWS = 32
 """Views that a ref remembers."""
@@ -153,7 +153,7 @@ class Ref(Elements):
         base = self.base
         for d, digits in enumerate(self.digits):
             if d not in dims:
-                base += boxes.offset_of(digits, self.starts[d])
+                base += offset_of(digits, self.starts[d])
         kept = self._view(
             tuple([self.shape[d] for d in dims]),
             tuple([self.digits[d] for d in dims]),

@@ -86,17 +86,11 @@ def _merged(op: pallas.DotOp, c: Converter) -> pallas.DotOp:
         kept.insert(at, prod(shape[d] for d in summed))
         contracting.append(at + batched)
         together = [prod(shape[d] for d in batch)] if batched else []
-        operands.append(c.reshape(_ordered(value, (*batch, *inner), c), together + kept))
+        operands.append(c.reshape(c.ordered(value, (*batch, *inner)), together + kept))
     first = ((0,), (0,)) if batched else ((), ())
     lhs, rhs = operands
     pairs = contracting[:1], contracting[1:]
     return pallas.DotOp(lhs, rhs, pairs, element_type(op.result.type), first)
-
-
-def _ordered(value: SSAValue, order: tuple[int, ...], c: Converter) -> SSAValue:
-    """`value` with dimension `order[d]` as dimension d."""
-    stays = order == tuple(range(len(order)))
-    return value if stays else c.emit(tpu.TransposeOp.of(value, order))
 
 
 def _multiply_and_sum(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSAValue:

@@ -56,10 +56,10 @@ def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
     if plain and _ranks(op) == (2, 2, 2):
         return _legal_types(op, r)
     lhs_k, rhs_k, lhs_free, rhs_free, _, lhs_batch, rhs_batch = numbers
-    lhs = _ordered(op.lhs, (*lhs_batch, *lhs_free, *lhs_k), r)
+    lhs = r.ordered(op.lhs, (*lhs_batch, *lhs_free, *lhs_k))
     keep = len(rhs_free) == 1 and rhs_free[0] < min(rhs_k)
     order = (*rhs_batch, *rhs_free, *rhs_k) if keep else (*rhs_batch, *rhs_k, *rhs_free)
-    rhs = _ordered(op.rhs, order, r)
+    rhs = r.ordered(op.rhs, order)
     left, right = shape_of(op.lhs.type), shape_of(op.rhs.type)
     batch = [left[d] for d in lhs_batch]
     m = pymath.prod(left[d] for d in lhs_free)
@@ -105,11 +105,6 @@ def make_matmul(
             operands=operands, result_types=[operands[2].type], properties=properties
         )
     )
-
-
-def _ordered(value: SSAValue, order: tuple[int, ...], r: Legalizer) -> SSAValue:
-    stays = order == tuple(range(len(order)))
-    return value if stays else r.emit(tpu.TransposeOp.of(value, order))
 
 
 def _reshape(value: SSAValue, shape: Sequence[int], r: Legalizer) -> SSAValue:

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import digits_of
-from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, native_tiling
+from pallasite.layouts.tiling import (
+    Tiling,
+    contiguous_strides,
+    infer_tiling,
+    native_tiling,
+    offset_of,
+)
 
 
 def tilings() -> list[tuple[tuple[int, ...], Tiling]]:
@@ -97,7 +103,7 @@ def test_a_pair_axis_is_found_only_where_words_are_whole():
 
 def test_negative_coordinates_continue_downwards():
     (rows, _) = digits_of(native_tiling((32, 128), 32))
-    assert boxes.offset_of(rows, -3) == -3 * 128
+    assert offset_of(rows, -3) == -3 * 128
 
 
 @pytest.mark.parametrize(
