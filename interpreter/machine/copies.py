@@ -177,7 +177,7 @@ LEAST_SPLIT = 1024
 """Elements of the smallest copy that is worth several."""
 
 
-def _parts(
+def parts_of(
     shape: tuple[int, ...], read: tuple[int, ...], write: tuple[int, ...]
 ) -> tuple[Any, ...]:
     """The parts in which a view of `shape` is copied, strides being those of both sides.
@@ -267,7 +267,7 @@ def _plan(
         return None
     shape, read, write = axes
     first, second = (tuple([stride * bits // 8 for stride in side]) for side in (read, write))
-    return _Plan(unit, tuple(shape), first, second, _parts(tuple(shape), first, second))
+    return _Plan(unit, tuple(shape), first, second, parts_of(tuple(shape), first, second))
 
 
 def _refine(

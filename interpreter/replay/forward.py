@@ -14,9 +14,12 @@ from typing import Any, cast
 import numpy as np
 
 from pallasite.interpreter.replay.lines import COPY, Box, Line, View
+from pallasite.interpreter.values import Array
 
 _MOST_WORK = 1 << 12
 """Places that NumPy tries to find a byte that two boxes share; then they may share one."""
+_MOST_MAKERS = 1 << 8
+"""Lines that write parts of what is written back at once."""
 
 
 def forwarded(lines: Sequence[Line]) -> list[Line]:
@@ -63,12 +66,12 @@ class _Lines:
             if later is None:
                 continue
             read, write = later.read, later.write
-            if read is not None and _meet(read, target):
-                found = composed(read, target, source)
+            if read is not None and meet(read, target):
+                found = _reading(later, target, source)
                 if found is None:
                     return
-                moved[place] = later._replace(read=found)
-            if write is not None and _meet(write, target):
+                moved[place] = found
+            if write is not None and meet(write, target):
                 if not _covers(later, target):
                     return
                 break
@@ -90,39 +93,52 @@ class _Lines:
             other = self._meeting(place, source)
             if other is None:
                 continue
-            if other.read is not None and _meet(other.read, source):
+            if other.read is not None and meet(other.read, source):
                 return
             if not _covers(other, source):
                 return
             break
-        maker = self._before(number, source)
-        made = None if maker is None else self.lines[maker]
-        if maker is None or made is None or made.write is None or not _covers(made, source):
+        makers = self._makers(number, source)
+        moved: dict[int, Line] = {}
+        for place, maker in makers.items():
+            found = None if maker.write is None else composed(maker.write, source, target)
+            if found is None or self._touched(place, number, target):
+                return
+            moved[place] = maker._replace(write=found)
+        if not makers:
             return
-        if made.read is not None and _meet(made.read, source):
-            return
-        found = composed(made.write, source, target)
-        if found is not None and not self._touched(maker, number, target):
-            self.lines[number] = None
-            self.lines[maker] = made._replace(write=found)
-            insort(self._places[target.memory], maker)
+        self.lines[number] = None
+        for place, line in moved.items():
+            self.lines[place] = line
+            insort(self._places[target.memory], place)
 
     def _after(self, number: int, box: Box) -> list[int]:
         places = self._places[box.memory]
         return places[bisect(places, number) :]
 
-    def _before(self, number: int, box: Box) -> int | None:
-        """The last line before `number` that may touch bytes of `box`."""
+    def _makers(self, number: int, box: Box) -> dict[int, Line]:
+        """The lines before `number` that write all of `box`, which nobody reads meanwhile; none if
+        there are others that touch its bytes."""
+        found: dict[int, Line] = {}
         places = self._places[box.memory]
+        left = _Bytes(box)
         for n in range(bisect_left(places, number) - 1, -1, -1):
-            if self._meeting(places[n], box) is not None:
-                return places[n]
-        return None
+            maker = self._meeting(places[n], box)
+            if maker is None:
+                continue
+            if maker.read is not None and meet(maker.read, box):
+                break
+            if len(found) == _MOST_MAKERS or not left.take(maker):
+                break
+            found[places[n]] = maker
+            if left.count == 0:
+                return found
+        return {}
 
     def _meeting(self, number: int, box: Box) -> Line | None:
         """Line `number`, if it is there and may touch bytes of `box`."""
         line = self.lines[number]
-        if line is None or not any([_meet(view, box) for view in line.views]):
+        if line is None or not any([meet(view, box) for view in line.views]):
             return None
         return line
 
@@ -133,7 +149,29 @@ class _Lines:
         return any(line and any(_share(view, box) for view in line.views) for line in between)
 
 
-def _meet(view: View, box: Box) -> bool:
+def _reading(line: Line, over: Box, under: Box) -> Line | None:
+    """`line`, which reads the memory of `over`, reading that of `under`, if it can."""
+    read, write = line.read, line.write
+    found = None if read is None else composed(read, over, under)
+    if found is not None:
+        return line._replace(read=found)
+    if line.text != COPY or not isinstance(read, Box) or not isinstance(write, Box):
+        return None
+    # Elements of a word may lie apart.
+    found = composed(_split(read, over.dtype), over, under)
+    return None if found is None else line._replace(read=found, write=_split(write, over.dtype))
+
+
+def _split(box: Box, unit: np.dtype[Any]) -> Box:
+    """The bytes of `box` as elements of a smaller `unit`, or `box` if there are none."""
+    count, rest = divmod(box.dtype.itemsize, unit.itemsize)
+    if rest or count < 2:
+        return box
+    shape, strides = (*box.shape, count), (*box.strides, unit.itemsize)
+    return Box(box.memory, shape, unit, box.first, strides)
+
+
+def meet(view: View, box: Box) -> bool:
     """Whether the two may have bytes in common."""
     if view.memory != box.memory:
         return False
@@ -145,12 +183,42 @@ def _meet(view: View, box: Box) -> bool:
 
 def _share(view: View, box: Box) -> bool:
     """The same, but of columns that alternate with those of `box` in memory not."""
-    if not isinstance(view, Box) or not _meet(view, box):
-        return _meet(view, box)
+    if not isinstance(view, Box) or not meet(view, box):
+        return meet(view, box)
     room = np.empty(max(view.span[1], box.span[1]), np.uint8)  # Nobody touches it.
     one, other = (np.ndarray(b.shape, b.dtype, room, b.first, b.strides) for b in (view, box))
     # NumPy's types know of two constants only.
     return np.may_share_memory(one, other, max_work=cast(Any, _MOST_WORK))
+
+
+class _Bytes:
+    """Those of a dense box that no line is known to write."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+        self._low, high = box.span
+        self.count = high - self._low
+        self._left: Array | None = None
+        """Which they are, once some are not."""
+
+    def take(self, line: Line) -> bool:
+        """Takes those away that `line` writes; false if that is not known, or not only of the
+        box."""
+        if _covers(line, self._box):
+            self.count = 0
+            return True
+        view = line.write
+        if not isinstance(view, Box) or not line.whole:
+            return False
+        if view.span[0] < self._low or view.span[1] > self._box.span[1]:
+            return False
+        if self._left is None:
+            self._left = np.ones(self.count, np.uint8)
+        shape, strides = (*view.shape, view.dtype.itemsize), (*view.strides, 1)
+        part = np.ndarray(shape, np.uint8, self._left, view.first - self._low, strides)
+        part[...] = 0
+        self.count = np.count_nonzero(self._left)
+        return True
 
 
 def _covers(line: Line, box: Box) -> bool:
@@ -186,6 +254,7 @@ def composed(view: View, over: Box, under: Box) -> Box | None:
         if step < reach:
             return None
         reach = step * count
+    axes = _merged(axes)
     rest, first = view.first - over.first, under.first
     last: list[int] = []
     for step, count, other in axes:
@@ -204,6 +273,16 @@ def composed(view: View, over: Box, under: Box) -> Box | None:
             return None
         strides.append(stride)
     return Box(under.memory, view.shape, view.dtype, first, tuple(strides))
+
+
+def _merged(axes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """`axes`, those in one along which both sides go on."""
+    found: list[tuple[int, int, int]] = []
+    for own, count, other in axes:
+        if found and found[-1][0] == own * count and found[-1][2] == other * count:
+            count *= found.pop()[1]
+        found.append((own, count, other))
+    return found
 
 
 def _stride(

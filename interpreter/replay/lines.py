@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -12,6 +12,9 @@ import numpy as np
 from pallasite.interpreter.values import Array
 
 COPY = "{w}[...] = {r}"
+LOOK = "{} = {r}[...]"
+"""Makes a view of what it reads."""
+STORE = "{w}[...] = {0}"
 
 
 class Whole(NamedTuple):
@@ -75,10 +78,48 @@ class Box(_Box):
     def is_dense(self) -> bool:
         """Whether it has every byte of its span, if it has no byte twice."""
         low, high = self.span
-        return 0 not in self.strides and prod(self.shape) * self.dtype.itemsize == high - low
+        steps = [step for n, step in zip(self.shape, self.strides, strict=True) if n > 1]
+        return 0 not in steps and prod(self.shape) * self.dtype.itemsize == high - low
 
 
 View = Whole | Made | Box
+_LEAST_ALIKE = 3
+"""Views that are made at once, at least."""
+
+
+def groups(views: Iterable[View]) -> Iterator[list[View]]:
+    """`views`, those together that differ in where they begin only, and begin at equal distances:
+    NumPy gives parts of an array in a fraction of the time that it makes an array in."""
+    alike: dict[Hashable, list[Box]] = {}
+    for view in views:
+        if isinstance(view, Box) and view.shape:
+            alike.setdefault(view._replace(first=0), []).append(view)
+        else:
+            yield [view]
+    for boxes in alike.values():
+        boxes.sort(key=lambda box: box.first)
+        begin = 0
+        while begin < len(boxes):
+            end = begin + 1
+            while end < len(boxes) and _step(boxes, end) == _step(boxes, begin + 1):
+                end += 1
+            if end - begin < _LEAST_ALIKE:
+                end = begin + 1
+            yield list(boxes[begin:end])
+            begin = end
+
+
+def _step(boxes: Sequence[Box], number: int) -> int:
+    return boxes[number].first - boxes[number - 1].first
+
+
+def together(group: Sequence[View], bind: Callable[[str, Any], str]) -> str:
+    """How one of `groups` is made, as an expression."""
+    first, *rest = group
+    if not rest or not isinstance(first, Box) or not isinstance(rest[0], Box):
+        return first.text(bind)
+    shape, strides = (len(group), *first.shape), (rest[0].first - first.first, *first.strides)
+    return Box(first.memory, shape, first.dtype, first.first, strides).text(bind)
 
 
 class Line(NamedTuple):
@@ -98,6 +139,12 @@ class Line(NamedTuple):
     """The value that it writes over."""
     made_bytes: int = 0
     """Bytes of new arrays."""
+    is_load: bool = False
+    """Whether it copies what it reads, and nothing else."""
+    look: Callable[[Array], Array] | None = None
+    """What it calls of the one value that it takes, if that may only look at it."""
+    ufunc: np.ufunc | None = None
+    """What it computes its result with, element by element."""
 
     @property
     def views(self) -> list[View]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from pallasite.interpreter.blocks import Operand
 from pallasite.interpreter.compiled import Program
+from pallasite.interpreter.compiled.reuse import ufunc_of
 from pallasite.interpreter.in_order import is_filled
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.codec import is_semaphore
@@ -28,7 +29,8 @@ from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.machine.register_access import Access
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Staged
-from pallasite.interpreter.replay.lines import COPY, Box, Line, Made, View, Whole
+from pallasite.interpreter.replay.direct import Kind
+from pallasite.interpreter.replay.lines import COPY, LOOK, Box, Line, Made, View, Whole
 from pallasite.interpreter.values import POISON_WORDS, Array
 
 MOST_LINES = 1 << 12
@@ -64,7 +66,8 @@ class Recorder:
         """The numbers of arrays that exist, by identity."""
         self._accesses: dict[Access, Callable[..., Array]] = {}
         """What gives the elements of each, apart from memory, of what it views."""
-        self._count = 0
+        self.kinds: list[Kind] = []
+        """Those of values, by number."""
         self._prepared = 0
         """Lines that only prepare operands of others."""
 
@@ -125,13 +128,7 @@ class Recorder:
         whole = target.byte_count == target.buffer.size
         write = _end(route.write, self._memory(target.buffer, whole))
         read = _end(route.read, self._memory(source.buffer))
-        parts = route.parts if source.buffer is not target.buffer else ()
-        for part in parts:
-            name = self.bind("c", part)
-            text = f"{{w}}[{name}] = {{r}}[{name}]"
-            self._line(Line(text, read=read, write=write, whole=False))
-        if not parts:
-            self._line(Line(COPY, read=read, write=write))
+        self._line(Line(COPY, read=read, write=write))
 
     def loaded(self, access: Access, ref: Ref, look: bool, value: Array) -> None:
         """A load has given `value`, which is a view of memory if it is a `look`."""
@@ -141,14 +138,15 @@ class Recorder:
         read: View
         if view is not None:
             read = Box.of(view, contents, memory)
-            text = "{r}[...]" if look else f"{self.bind('f', taken)}({{r}})"
+            text = LOOK if look else f"{{}} = {self.bind('f', taken)}({{r}})"
         elif access.reader(ref.codec, ref.base, contents) is not None:
-            read, text = Made(memory, access.reader, ref.codec, ref.base), "{r}()"
+            read, text = Made(memory, access.reader, ref.codec, ref.base), "{} = {r}()"
         else:
             general = partial(rows.read_from, _apart(ref), access.plan, access.pattern.shape)
-            read, text = Whole(memory), f"{self.bind('f', general)}({{r}})"
-        size = 0 if look else value.nbytes
-        self._line(Line(f"{{}} = {text}", (), (self._new(value),), read=read, made_bytes=size))
+            read, text = Whole(memory), f"{{}} = {self.bind('f', general)}({{r}})"
+        size, load = (0 if look else value.nbytes), view is not None and not look
+        makes = (self._new(value),)
+        self._line(Line(text, (), makes, read=read, made_bytes=size, is_load=load))
 
     def stored(self, access: Access, ref: Ref, value: Array, mask: Array | None, add: bool) -> None:
         """A store has written `value`, or added it to what was there, where `mask` is true."""
@@ -223,7 +221,8 @@ class Recorder:
             if over is not result:
                 return self.give_up()
             call = f"{self.bind('f', fn)}({', '.join(texts)}, {name}={text})"
-            return self._line(Line(call, takes + more, overwritten=next(iter(more), None)))
+            over = next(iter(more), None)
+            return self._line(Line(call, takes + more, overwritten=over, ufunc=ufunc_of(fn)))
         makes = tuple(map(self._new, results))
         left = "".join(f"{{{len(takes) + n}}}, " for n in range(len(makes)))
         if not isinstance(result, tuple):
@@ -231,7 +230,13 @@ class Recorder:
         call = f"{left} = {self.bind('f', fn)}({', '.join(texts)})"
         through = tuple(self._seen_through(arguments, results))
         size = 0 if through else sum(x.nbytes for x in results if isinstance(x, np.ndarray))
-        self._line(Line(call, takes, makes, seen_through=through, made_bytes=size))
+        look = fn if through and len(arguments) == len(results) == 1 else None
+        ufunc = ufunc_of(fn) if not through else None
+        self._line(
+            Line(
+                call, takes, makes, seen_through=through, made_bytes=size, look=look, ufunc=ufunc
+            )
+        )  # fmt: skip
 
     def _seen_through(self, arguments: Sequence[Any], results: Sequence[Any]) -> Iterator[int]:
         """The numbers of those arguments that may share memory with results."""
@@ -253,8 +258,8 @@ class Recorder:
 
     def _new(self, value: Any) -> int:
         """The number of a value that is new."""
-        key, number = id(value), self._count
-        self._count += 1
+        key, number = id(value), len(self.kinds)
+        self.kinds.append(Kind(np.shape(value), np.asarray(value).dtype))
         if not isinstance(value, np.ndarray) or not value.ndim:
             # Nobody tells what becomes of single numbers.
             self.give_up()

@@ -8,14 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pallasite.interpreter.call_plan import ArrayType
+from pallasite.interpreter.machine.copies import parts_of
 from pallasite.interpreter.machine.spare import Block, Spare, fresh
 from pallasite.interpreter.process import keep_freed, products_on_one_thread
+from pallasite.interpreter.replay.direct import direct
 from pallasite.interpreter.replay.forward import forwarded
-from pallasite.interpreter.replay.lines import Line, View
+from pallasite.interpreter.replay.lines import COPY, Box, Line, View, groups, together
 from pallasite.interpreter.replay.once import once
 from pallasite.interpreter.replay.recorder import Recorder, Room
 from pallasite.interpreter.values import Array, quiet
@@ -36,14 +39,19 @@ class Script:
     def of(recorder: Recorder, inputs: int, results: Sequence[ArrayType]) -> Script:
         """What `recorder` was told of a run with so many operands."""
         lines = once(forwarded(recorder.lines))
-        views = {view: f"v{n}" for n, view in enumerate(_views(lines))}
+        lines, seen = direct(lines, recorder.kinds, recorder.bind)
+        lines = [_in_parts(line, recorder.bind) for line in lines]
+        views = {view: f"v{n}" for n, view in enumerate(_views(lines, seen))}
         used = {view.memory for view in views}
         rooms = tuple(room for room in recorder.rooms if room.name in used)
         names = [f"i{n}" for n in range(inputs)] + [room.name for room in rooms]
         names += [f"o{n}" for n in range(len(results))]
-        made = [f"{name} = {view.text(recorder.bind)}" for view, name in views.items()]
+        made = [
+            f"{', '.join([views[view] for view in group])} = {together(group, recorder.bind)}"
+            for group in groups(views)
+        ]
         text = "\n ".join(
-            [f"def script({', '.join(names)}):", *made, *_named(lines, views), "pass\n"]
+            [f"def script({', '.join(names)}):", *made, *_named(lines, views, seen), "pass\n"]
         )
         scope = dict(recorder.bound)
         exec(compile(text, "<pallasite script>", "exec"), scope)
@@ -83,20 +91,40 @@ def _room(room: Room, spare: Spare | None) -> Block:
     return block
 
 
-def _views(lines: Sequence[Line]) -> dict[View, None]:
-    return dict.fromkeys(view for line in lines for view in line.views)
+def _in_parts(line: Line, bind: Callable[[str, Any], str]) -> Line:
+    """A copy in the parts in which that is quick."""
+    read, write = line.read, line.write
+    if line.text != COPY or not isinstance(read, Box) or not isinstance(write, Box):
+        return line
+    # Within a memory one part might overwrite what another one reads.
+    apart = read.memory != write.memory
+    parts = parts_of(read.shape, read.strides, write.strides) if apart else ()
+    names = [bind("c", part) for part in parts]
+    texts = [f"{{w}}[{name}] = {{r}}[{name}]" for name in names]
+    return line._replace(text="; ".join(texts)) if texts else line
 
 
-def _named(lines: Sequence[Line], views: Mapping[View, str]) -> list[str]:
-    """The text of `lines`, in which values take the names of those that are not used any more."""
+def _views(lines: Sequence[Line], seen: Mapping[int, View]) -> dict[View, None]:
+    """The views that `lines` read and write, and take as values."""
+    found: dict[View, None] = {}
+    for line in lines:
+        found.update((seen[value], None) for value in line.takes if value in seen)
+        found.update((view, None) for view in line.views)
+    return found
+
+
+def _named(lines: Sequence[Line], views: Mapping[View, str], seen: Mapping[int, View]) -> list[str]:
+    """The text of `lines`, in which values take the names of those that are not used any more, but
+    for those that are `seen` in memory."""
     last = {value: n for n, line in enumerate(lines) for value in line.takes + line.makes}
-    names: dict[int, str] = {}
+    names = {value: views[seen[value]] for value in last if value in seen}
     free: list[str] = []
     count = 0
     texts: list[str] = []
     for n, line in enumerate(lines):
         takes = [names[value] for value in line.takes]
-        free += dict.fromkeys(names[value] for value in line.takes if last[value] == n)
+        over = [value for value in line.takes if value not in seen and last[value] == n]
+        free += dict.fromkeys(names[value] for value in over)
         for value in line.makes:
             if free:
                 names[value] = free.pop()

@@ -105,6 +105,7 @@ class Told:
         self.lines = lines
         self.rooms = [Room(f"m{n}", SLOT * SLOTS, 0x3F800000 + n) for n in range(2)]
         self.bound: dict[str, Any] = {"seen": seen}
+        self.kinds: list[Any] = []
 
     def bind(self, prefix: str, value: Any) -> str:
         name = f"{prefix}_{len(self.bound)}"
@@ -162,6 +163,41 @@ def test_a_result_is_stored_where_it_is_written_back() -> None:
         assert forwarded(lines) == lines
 
 
+def test_parts_are_stored_where_all_is_written_back() -> None:
+    def half(memory: str, row: int) -> Box:
+        first, step = (row * 256 + 1024, 256) if memory == "o0" else (row * 32, 32)
+        return Box(memory, (8, 8), F32, first, (step, 4))
+
+    stores = [Line(f"f{row}(out={{w}})", write=half("m0", row)) for row in (0, 8)]
+    back = Line(COPY, read=block("m0"), write=block("o0", (256, 4), 1024))
+    moved = [
+        store._replace(write=half("o0", row)) for store, row in zip(stores, (0, 8), strict=True)
+    ]
+    assert forwarded([*stores, back]) == moved
+    load = Line("{} = {r}[...]", (), (0,), read=half("m0", 0))
+    for lines in ([stores[0], back], [stores[0], load, stores[1], back]):
+        assert forwarded(lines) == lines
+
+
+def test_words_whose_elements_lie_apart_elsewhere_are_copied_in_elements() -> None:
+    """Words of two elements of two rows, as memory holds 16-bit types."""
+    half, word = np.dtype(np.uint16), np.dtype(np.uint32)
+    rows = Box("i0", (8, 2, 16), half, 0, (64, 32, 2))
+    packed = Box("m0", (8, 2, 16), half, 0, (64, 2, 4))
+    some, there = (Box(m, (2, 16), word, 64 * 3, (64, 4)) for m in ("m0", "m1"))
+    tell = Line("f({r})", read=Whole("m1"))
+    assert forwarded(
+        [Line(COPY, read=rows, write=packed), Line(COPY, read=some, write=there), tell]
+    ) == [
+        Line(
+            COPY,
+            read=Box("i0", (2, 16, 2), half, 64 * 3, (64, 2, 32)),
+            write=Box("m1", (2, 16, 2), half, 64 * 3, (64, 4, 2)),
+        ),
+        tell,
+    ]
+
+
 def test_results_that_are_written_back_in_turn() -> None:
     """The second of two stores is written back first, to the same place, or to columns between."""
     stores = [Line("f(out={w})", write=block("m0")), Line("f(out={w})", write=block("m1"))]
@@ -207,14 +243,14 @@ def pipeline(steps: int) -> list[Line]:
 
 
 def test_a_script_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    meet, asked = forward._meet, 0  # pyright: ignore[reportPrivateUsage]
+    meet, asked = forward.meet, 0
 
     def counted(*boxes: Any) -> bool:
         nonlocal asked
         asked += 1
         return meet(*boxes)
 
-    monkeypatch.setattr(forward, "_meet", counted)
+    monkeypatch.setattr(forward, "meet", counted)
     counts: list[int] = []
     for steps in (20, 40):
         asked = 0

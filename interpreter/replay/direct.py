@@ -1,0 +1,205 @@
+"""Values that need no array of their own: what is read where memory has it, and what is computed
+where it is stored.
+
+A load makes a copy, since memory may change while its value is used. Where it does not, the value
+is a view of memory, and so is what only looks at it otherwise: another shape, other axes, a part.
+All of these are made at the beginning of a script. A result that is stored and not used otherwise
+is computed where it is stored.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pallasite.interpreter.replay.forward import meet
+from pallasite.interpreter.replay.lines import LOOK, STORE, Box, Line, View
+from pallasite.interpreter.values import Array
+
+_MOST_WRITES = 64
+"""Writes that a load is compared with."""
+LEAST_ROW = 64
+"""Bytes that follow each other, at least, in what is worth being read again and again where it
+lies."""
+
+
+class Kind(NamedTuple):
+    """What arrays a value can be."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def direct(
+    lines: Sequence[Line], kinds: Sequence[Kind], bind: Callable[[str, Any], str]
+) -> tuple[list[Line], dict[int, Box]]:
+    """`lines` without those that make views or store what was just computed, and the values that
+    are views. `kinds` are those of values, by number; `bind` names a constant."""
+    left, views = _Looks(lines).found()
+    return _Stores(left, kinds, bind).found(), views
+
+
+class _Looks:
+    """Values that are views of memory as long as they are used."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+        self._shares: dict[int, int] = {}
+        """The first value that each value shares memory with."""
+        self._last: dict[int, int] = {}
+        """The last line that uses what shares memory with each first value."""
+        self._uses: dict[int, int] = {}
+        """How many lines use that, but to make views."""
+        self._fixed: set[int] = set()
+        """First values that are written over, or may share memory with several."""
+        self._writes: dict[str, list[tuple[int, View]]] = {}
+        for number, line in enumerate(lines):
+            self._note(number, line)
+
+    def _note(self, number: int, line: Line) -> None:
+        shares = self._shares
+        for value in line.takes:
+            self._last[shares[value]] = number
+        through = {shares[value] for value in line.seen_through}
+        if len(through) > 1 or line.overwritten is not None:
+            self._fixed.update(through)
+        if line.overwritten is not None:
+            self._fixed.add(shares[line.overwritten])
+        for value in {shares[value] for value in line.takes} - through:
+            self._uses[value] = self._uses.get(value, 0) + 1
+        first = min(through, default=None)
+        for value in line.makes:
+            shares[value] = value if first is None else first
+        if line.write is not None:
+            self._writes.setdefault(line.write.memory, []).append((number, line.write))
+
+    def found(self) -> tuple[list[Line], dict[int, Box]]:
+        """The lines that are left, and the values that are views."""
+        views: dict[int, Box] = {}
+        left: list[Line] = []
+        for number, line in enumerate(self._lines):
+            view = self._view(number, line, views)
+            if view is None:
+                left.append(line)
+            else:
+                views[line.makes[0]] = view
+        return left, views
+
+    def _view(self, number: int, line: Line, views: Mapping[int, Box]) -> Box | None:
+        """What the line makes, if that is a view."""
+        if line.write is not None or len(line.makes) != 1:
+            return None
+        (value,) = line.makes
+        if isinstance(line.read, Box):
+            is_look = line.text == LOOK or (line.is_load and self._is_brief(number, value, line))
+            return line.read if is_look else None
+        if line.look is None or line.takes != line.seen_through or len(line.takes) != 1:
+            return None
+        seen = views.get(line.takes[0])
+        return None if seen is None else _seen(line.look, seen)
+
+    def _is_brief(self, number: int, value: int, line: Line) -> bool:
+        """Whether the memory that a line loads stays as it is until nobody uses the value."""
+        if value in self._fixed or not isinstance(line.read, Box):
+            return False
+        box = line.read
+        if self._uses.get(value, 0) > 1 and not _has_rows(box):
+            return False
+        writes = self._writes.get(box.memory, [])
+        first = bisect_right(writes, number, key=lambda write: write[0])
+        last = bisect_right(writes, self._last.get(value, number), key=lambda write: write[0])
+        if last - first > _MOST_WRITES:
+            return False
+        return not any(meet(view, box) for _, view in writes[first:last])
+
+
+def _has_rows(box: Box) -> bool:
+    """Whether elements of `box` follow each other for a while along its last axis."""
+    size = box.dtype.itemsize
+    return box.strides[-1:] == (size,) and box.shape[-1] * size >= LEAST_ROW
+
+
+def _seen(look: Callable[[Array], Array], box: Box) -> Box | None:
+    """What `look` gives of the elements of `box`, if that is a view of the same memory."""
+    low, high = box.span
+    room = np.empty(high - low, np.uint8)  # Nobody touches it.
+    view = np.ndarray(box.shape, box.dtype, room, box.first - low, box.strides)
+    found = look(view)
+    if not np.may_share_memory(found, room):
+        return None
+    seen = Box.of(found, room, box.memory)
+    return seen._replace(first=seen.first + low)
+
+
+class _Stores:
+    """Stores of what was computed just before, for nobody else."""
+
+    def __init__(
+        self, lines: Sequence[Line], kinds: Sequence[Kind], bind: Callable[[str, Any], str]
+    ) -> None:
+        self._lines = lines
+        self._kinds = kinds
+        self._bind = bind
+        self._last = {value: number for number, line in enumerate(lines) for value in line.takes}
+        """The last line that takes each value."""
+
+    def found(self) -> list[Line]:
+        """The lines, where these are one."""
+        left: list[Line] = []
+        for number, line in enumerate(self._lines):
+            left.append(line)
+            if line.text == STORE:
+                self._join(left, number)
+        return left
+
+    def _join(self, lines: list[Line], number: int) -> None:
+        """Has the last of `lines`, which is that `number` and stores a value, be one with what
+        computes the value."""
+        *before, store = lines
+        target, (value,) = store.write, store.takes
+        while before and isinstance(target, Box) and self._last[value] <= number:
+            maker = before.pop()
+            if maker.look is not None and maker.makes == (value,):
+                (under,) = maker.takes
+                target = self._under(maker.look, under, value, target)
+                value = under
+                continue
+            joined = self._computed(maker, value, target)
+            if joined is not None:
+                lines[len(before) :] = [joined]
+            return
+
+    def _under(
+        self, look: Callable[[Array], Array], value: int, seen: int, target: Box
+    ) -> Box | None:
+        """Where `value` has to be for what `look` makes of it, which is `seen`, to be at `target`,
+        if both have the same elements in the same order."""
+        shape, dtype = self._kinds[value]
+        if (target.shape, target.dtype) != self._kinds[seen]:
+            return None
+        room = np.empty(shape, dtype)  # Nobody touches it.
+        found = look(room)
+        if found.nbytes != room.nbytes or not found.flags.c_contiguous:
+            return None
+        if found.dtype != dtype or not np.may_share_memory(found, room):
+            return None
+        return _seen(lambda view: view.reshape(shape), target)
+
+    def _computed(self, line: Line, value: int, target: Box) -> Line | None:
+        """`line` with its result, if that is `value`, at `target`."""
+        if line.ufunc is None or (target.shape, target.dtype) != self._kinds[value]:
+            return None
+        call, takes = line.text, line.takes
+        if line.overwritten == value:
+            call = call.removesuffix(f", out={{{len(takes) - 1}}})")
+            takes = takes[:-1]
+        elif line.makes == (value,) and line.read is None:
+            call = call.removesuffix(")")
+        if call == line.text:
+            return None
+        _, _, arguments = call.partition("(")
+        text = f"{self._bind('f', line.ufunc)}({arguments}, out={{w}})"
+        return Line(text, takes, write=target, ufunc=line.ufunc)
