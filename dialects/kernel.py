@@ -40,6 +40,9 @@ lies outside gives unspecified values, but is no error."""
 SLOTS = "tpu.slots"
 """Integer attribute of a `tpu.enqueue_dma` that fetches a block which may overrun its array: of how
 many blocks the buffer of its target consists. What the copy leaves of its block is undefined."""
+BLOCK = "tpu.block"
+"""Array attribute of a `tpu.enqueue_dma` whose target is the first part of a block of a pipeline:
+the sizes of the block, all of which the kernel may load."""
 WRITTEN_ONCE = "tpu.written_once"
 """Array attribute of a kernel in later forms: the operands whose blocks are written back once,
 because the steps of one output block must follow each other."""

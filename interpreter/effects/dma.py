@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu
-from pallasite.dialects.kernel import SLOTS
+from pallasite.dialects.kernel import BLOCK, SLOTS
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import memory_space
+from pallasite.dialects.promises import edges_of_view, multiples_of_view
+from pallasite.dialects.types import integers_in, memory_space, shape_of
 from pallasite.interpreter.effects.semaphores import peer_of
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.rounding import block_reach, reach, spoil_block
 from pallasite.interpreter.machine.semaphores import Wait, amount_of
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
-from pallasite.interpreter.promises import edges_of_view, multiples_of_view
 
 Steps = Generator[Wait, None, None]
 
@@ -53,14 +53,30 @@ def _slots(op: tpu.EnqueueDmaOp) -> int:
     return slots.value.data
 
 
+def _edges(op: tpu.EnqueueDmaOp) -> dict[int, int]:
+    """By dimension the sizes of the block of which the target is the first part."""
+    if memory_space(op.target.type) != "vmem" or op.device_id is not None or op.core_id is not None:
+        return {}
+    block = op.attributes.get(BLOCK)
+    if block is None:
+        return edges_of_view(op.target)
+    sizes = integers_in(block) if isinstance(block, DenseArrayBase) else ()
+    shape = shape_of(op.target.type)
+    if len(sizes) != len(shape) or any(n > m for n, m in zip(shape, sizes, strict=True)):
+        raise VerifyError(
+            "dma-block",
+            f"expected at least the sizes of the target, {list(shape)}, for {BLOCK}, got {block}",
+            source_location(op),
+        )
+    return {d: n for d, (n, known) in enumerate(zip(sizes, shape, strict=True)) if n != known}
+
+
 @effect(tpu.EnqueueDmaOp)
 def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     """Starts a copy; to another core or device if ids are given."""
     at = source_location(op)
     spread = _operands(op)
-    rounded, edges = multiples_of_view(op.target), edges_of_view(op.target)
-    if memory_space(op.target.type) != "vmem" or op.device_id is not None or op.core_id is not None:
-        edges = {}
+    rounded, edges = multiples_of_view(op.target), _edges(op)
     blocks = _slots(op)
     semaphore = op.target_semaphore
     assert semaphore is not None
@@ -85,7 +101,7 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     def local(core: Core, source: Ref, target: Ref, received: Ref) -> None:
         core.enqueue(source, target, received, at=at)
 
-    plain = len(op.operands) == 3 and not blocks and not rounded
+    plain = len(op.operands) == 3 and not blocks and not rounded and not edges
     return local if plain else fn
 
 

@@ -93,6 +93,9 @@ class _Block(Block):
         rounded = reach(target, self._tiles)
         if rounded is not None:
             spoil_behind(target, rounded.shape)
+            if not store:
+                # A kernel may load its blocks whole.
+                rounded.mark_whole()
 
 
 class _Place:

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.locations import reaches_block, source_location
+from pallasite.dialects.promises import kept_dimensions, multiples
 from pallasite.dialects.types import shape_of, tiling_of
 from pallasite.interpreter.effects.observed import is_counted
 from pallasite.interpreter.machine import recast
@@ -19,7 +20,6 @@ from pallasite.interpreter.machine.faults import block_outside, negative
 from pallasite.interpreter.machine.rounding import check_rounded
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, meaning
-from pallasite.interpreter.promises import kept_dimensions, multiples
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
 
 

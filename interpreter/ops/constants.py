@@ -12,10 +12,10 @@ from xdsl.ir import Operation
 from pallasite.diagnostics import ExecutionError, Note
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.promises import is_rounded
 from pallasite.dialects.types import dense_array
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported
-from pallasite.interpreter.promises import is_rounded
 from pallasite.interpreter.values import carrier, round_to, scalar
 
 

@@ -88,6 +88,7 @@ from pallasite.lowering.windows_to_dma.copies import copy, dma_semaphores, squee
 from pallasite.lowering.windows_to_dma.grid import Grid, Point
 from pallasite.lowering.windows_to_dma.maps import acts, bind, evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role, classify
+from pallasite.lowering.windows_to_dma.partial_blocks import mark_partial_blocks
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma.schedule import Pipeline
 from pallasite.lowering.windows_to_dma.transfers import Pipelined
@@ -123,6 +124,7 @@ class WindowsToDmaPass(ModulePass):
                 "no-tensorcore-kernel",
                 "expected a function with tpu.core_type = #tpu.core_type<tc>, or one called main",
             )
+        mark_partial_blocks(function)
         call, vmem = call_of(op), vmem_with_copies(op, target)
         _Lowering(op, function, target).run()
         set_form(op, "dma")

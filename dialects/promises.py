@@ -47,31 +47,65 @@ def multiples_of_view(view: SSAValue) -> dict[int, int]:
 
 
 def edges_of_view(view: SSAValue) -> dict[int, int]:
-    """The size of the block of a pipeline that such a slice is a part of, in each dimension of
-    which the last block may reach over the edge of its array.
-
-    The size of the slice is then that of the block, or that of what the last block has.
+    """The size of the block of a pipeline that such a slice is the first part of, in each dimension
+    where the pipeline finds out how long that part is: the last block may reach over the edge of
+    its array, and a bounded slice may be shorter than its block.
     """
     return _of_view(view, _edges)
 
 
 def _edges(slice: tpu.MemrefSliceOp) -> dict[int, int]:
     unknown = (d for d, n in enumerate(shape_of(slice.result.type)) if n == DYNAMIC_INDEX)
-    blocks = shape_of(slice.mem_ref.type)
     found: dict[int, int] = {}
     for d, size in zip(unknown, slice.operands[_sizes_from(slice) :], strict=True):
         owner = size.owner
         if isinstance(owner, tpu.AssumeMultipleOp) and is_rounded(owner):
-            sizes = _constants(owner.value)
-            if sizes and max(sizes) == blocks[d]:
-                found[d] = blocks[d]
+            block = _block(slice, d, owner.value)
+            if block is not None:
+                found[d] = block
     return found
+
+
+def _block(slice: tpu.MemrefSliceOp, d: int, size: SSAValue) -> int | None:
+    """How long the block is in dimension `d`, of which a pipeline's slice of `size` is a part."""
+    buffer = shape_of(slice.mem_ref.type)
+    sizes = _constants(size)
+    if len(buffer) == 1:
+        # Flat blocks lie one behind the other in a buffer.
+        return max(sizes) if sizes and buffer[d] % max(sizes) == 0 else None
+    if arith.known_integer(slice.base_idx[d]) != 0:
+        return None
+    known = len(sizes) == 1 or max(sizes, default=None) == buffer[d]
+    return buffer[d] if known or _is_cut_at_the_end(size) else None
+
+
+def _is_cut_at_the_end(size: SSAValue) -> bool:
+    """Whether it is a number, or another where a slice of that size leaves its array: the size of
+    a bounded slice, and of one that begins at any element."""
+    choice = size.owner
+    if not isinstance(choice, arith.SelectOp):
+        return False
+    condition = choice.cond.owner
+    if not isinstance(condition, arith.CmpiOp) or condition.predicate_name != "sgt":
+        return False
+    end = condition.lhs.owner
+    terms = [*end.operands] if isinstance(end, arith.AddiOp) else [condition.lhs]
+    within = any(_is_same(term, choice.rhs) for term in terms)
+    return within and arith.known_integer(condition.rhs) is not None
+
+
+def _is_same(one: SSAValue, other: SSAValue) -> bool:
+    known = arith.known_integer(one)
+    return one is other or (known is not None and known == arith.known_integer(other))
 
 
 def _constants(size: SSAValue) -> list[int]:
     """The constants of which a number is one; none if that is not all."""
     owner = size.owner
     if isinstance(owner, arith.SelectOp):
+        first = arith.known_integer(owner.cond)
+        if first is not None:
+            return _constants(owner.lhs if first else owner.rhs)
         either = [arith.known_integer(value) for value in (owner.lhs, owner.rhs)]
         return [number for number in either if number is not None] if None not in either else []
     known = arith.known_integer(size)

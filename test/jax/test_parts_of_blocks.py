@@ -1,0 +1,129 @@
+"""Pipelines of JAX that fill a part of a block, which kernels load whole: right in every form."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.diagnostics import Diagnostic, KernelWarning  # noqa: E402
+from pallasite.jax import simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
+
+
+def doubled(x: Any, spec: Any, steps: int) -> Any:
+    """`2 * x`, by a pipeline whose body loads whole blocks of `spec`, which may ask for a table."""
+
+    def body(table: Any, x: Any, o: Any) -> None:
+        def block(x: Any, o: Any) -> None:
+            o[...] = x[...] * 2
+
+        given = spec(table)
+        pltpu.emit_pipeline(block, grid=(steps,), in_specs=[given], out_specs=[given])(x, o)
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    grid_spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1, grid=(), in_specs=[anywhere], out_specs=anywhere
+    )
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    table = np.array([0, 8, 24, 8, 16, 8], np.int32)
+    return pl.pallas_call(body, grid_spec=grid_spec, out_shape=shape)(table, x)
+
+
+def rows(size: Any, place: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda table: pl.BlockSpec((size, 128), lambda i: (place(i), 0))
+
+
+def listed(table: Any) -> Any:
+    def place(i: Any) -> Any:
+        return (pl.ds(table[i], table[i + 3]), 0)
+
+    return pl.BlockSpec((pl.BoundedSlice(16), 128), place)
+
+
+def flat(table: Any) -> Any:
+    return pl.BlockSpec((1024,), lambda i: (i,))
+
+
+BOUNDED = pl.BoundedSlice(16)
+PARTS = {
+    "slices of a table": ((32, 128), listed, 3),
+    "slices that are known": ((32, 128), rows(BOUNDED, lambda i: pl.ds(i * 8, 8)), 4),
+    "slices of a constant size": ((8, 128), rows(BOUNDED, lambda i: pl.ds(0, 8)), 1),
+    "slices over the end": ((36, 128), rows(BOUNDED, lambda i: pl.ds(i * 16, 16)), 3),
+    "elements over the end": ((20, 128), rows(pl.Element(8), lambda i: i * 8), 3),
+    "a block over the end": ((20, 128), rows(32, lambda i: i), 1),
+    "flat blocks over the end": ((2500,), flat, 3),
+    "a flat block as long as its tiles": ((3000,), flat, 3),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_blocks_are_no_finding(part: str, form: str) -> None:
+    shape, spec, steps = PARTS[part]
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    with simulate(form=form, checks="all"), warnings.catch_warnings():
+        warnings.simplefilter("error", KernelWarning)
+        result = doubled(x, spec, steps)
+    np.testing.assert_array_equal(np.asarray(result), 2 * x)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_bounded_slice_leaves_is_poison(form: str) -> None:
+    """Results tell of it: the rest of a block is not what an earlier step left there."""
+
+    def body(x: Any, o: Any) -> None:
+        def block(x: Any, o: Any) -> None:
+            @pl.when(pl.program_id(0) == 0)
+            def _() -> None:
+                o[...] = jnp.zeros_like(o)
+
+            o[...] += x[...]
+
+        part = pl.BlockSpec((BOUNDED, 128), lambda i: (pl.ds(i * 16, 16 - 8 * i), 0))
+        total = pl.BlockSpec((16, 128), lambda i: (0, 0))
+        pltpu.emit_pipeline(block, grid=(2,), in_specs=[part], out_specs=[total])(x, o)
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32),
+        in_specs=[anywhere],
+        out_specs=anywhere,
+    )
+    with simulate(form=form, checks="init"), pytest.warns(KernelWarning, match="1024 of 2048"):
+        call(np.ones((24, 128), np.float32))
+
+
+@pytest.mark.parametrize("form", FORMS[1:])
+def test_chosen_sizes_fill_no_block(form: str) -> None:
+    """A kernel that chooses itself how much it copies, and loads more, is no pipeline."""
+
+    def body(count: Any, x: Any, o: Any, part: Any) -> None:
+        size = jnp.where(count[0] > 2, count[1], count[2])
+        some = pl.ds(0, pl.multiple_of(size, 8))
+        pltpu.sync_copy(x.at[some], part.at[some])
+        o[...] = part[...]
+
+    x = np.ones((32, 128), np.float32)
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pl.ANY)],
+        scratch_shapes=[pltpu.VMEM(x.shape, x.dtype)],
+    )
+    with simulate(form=form, checks="init"), pytest.raises(Diagnostic) as raised:
+        call(np.array([3, 16, 8], np.int32), x)
+    assert raised.value.code == "uninitialised-read"
