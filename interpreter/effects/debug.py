@@ -114,9 +114,20 @@ def check(op: cf.AssertOp, facts: Facts) -> Callable[[Core, bool], None]:
     return fn
 
 
-@effect(tpu.TraceStartOp, tpu.TraceStopOp, tpu.TraceValueOp)
-def trace(op: Any, facts: Facts) -> Callable[..., None]:
-    """Marks for a profiler, which change nothing."""
+@effect(tpu.TraceStartOp, tpu.TraceStopOp)
+def trace(op: tpu.TraceStartOp | tpu.TraceStopOp, facts: Facts) -> Callable[[Core], None]:
+    """Begins or ends a part of the program that has a name; parts lie within others."""
+    name = op.message.data if isinstance(op, tpu.TraceStartOp) else ""
+
+    def fn(core: Core) -> None:
+        core.traced = name
+
+    return fn
+
+
+@effect(tpu.TraceValueOp)
+def trace_value(op: tpu.TraceValueOp, facts: Facts) -> Callable[..., None]:
+    """A mark for a profiler, which changes nothing."""
 
     def fn(core: Core, *operands: Any) -> None:
         return None

@@ -33,6 +33,13 @@ _AS_MUCH = (
     "wait for as much as comes: pl.semaphore_wait(sem, n) for signals of n in all, copy.wait() for "
     "each copy, copy.wait_recv() where one arrives"
 )
+_STARTED = "wait for every copy that is started: copy.wait()"
+_PROLOGUE = "ep_initialize_"
+"""What JAX's pipelines call the part that fetches blocks before the first step."""
+_AHEAD = (
+    "a pipeline with pl.Buffered(n) fetches n - 1 blocks before its first step, however few steps "
+    "there are: write at most one buffer more than steps, or pl.Buffered(n, use_lookahead=True)"
+)
 
 
 class InitCheck(Observer):
@@ -86,6 +93,7 @@ class SyncCheck(Observer):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
         self._left: set[Semaphore] = set()
+        self._ahead: set[Transfer] = set()
         self._owners = {str(core): core for core in machine.cores}
 
     def released(self, core: Core, buffer: Buffer) -> None:
@@ -141,7 +149,7 @@ class SyncCheck(Observer):
                 f"missing: a wait by {semaphore.owner} for "
                 f"{semaphore.amount(transfer.target_amount)} on {semaphore}"
             ),
-            Note("wait for every copy that is started: copy.wait()"),
+            Note(_AHEAD if transfer in self._ahead else _STARTED),
         ]
         notes += allocation(buffer.title, buffer.location)
         self.report(
@@ -157,6 +165,8 @@ class SyncCheck(Observer):
         self._too_late(core, semaphore, "signals", at)
 
     def dma_start(self, transfer: Transfer) -> None:
+        if transfer.sender.traced.startswith(_PROLOGUE):
+            self._ahead.add(transfer)
         if transfer.remote:
             at = transfer.location
             self._too_late(
