@@ -56,7 +56,7 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
                 "kernel",
                 _by_slices(old, new),
             )  # fmt: skip
-    elif not (_folds(old, new, target) or _columns(old, new, per_word, target)):
+    elif not (_folds(old, new, target) or _columns(old, new, bit_width(kind), target)):
         raise _refused(
             op, kind,
             "lanes are folded only whole: trailing dimensions into the last one or out of it, or "
@@ -73,7 +73,7 @@ def _check_spread(op: vector.ShapeCastOp, source: SSAValue, target: Target) -> N
     lanes, bits = kind.get_shape()[-1], bit_width(kind)
     if bits == 1:
         return
-    whole = bits == 32 or (target.spreads_packed_lanes and bits >= 8)
+    whole = _spreads_any(bits, target)
     if not whole and lanes > LANES:
         raise _refused(
             op, kind,
@@ -108,39 +108,40 @@ def _folds(old: Sequence[int], new: Sequence[int], target: Target) -> bool:
     if lanes == others or (lanes % LANES == 0 and others % LANES == 0):
         return True
     if others == 1 and len(new) == 2:
-        return lanes <= LANES and _folds_into_column(old, new[0])
+        # Of a matrix, the column is one register's lanes; what has more dimensions folds as it lies.
+        return lanes <= LANES and (len(old) > 2 or new[0] <= LANES)
     if max(lanes, others) <= LANES and (lanes % others == 0 or others % lanes == 0):
         return True
     return joins_lanes(old, new) or (target.splits_wide_rows and joins_lanes(new, old))
 
 
-def _folds_into_column(old: Sequence[int], column: int) -> bool:
-    """Whether rows of at most 128 elements become one column: of one register's lanes, or of whole
-    trailing dimensions that are rows of whole registers' lanes together."""
-    if column <= LANES:
-        return True
-    joined = list(accumulate(reversed(_but_ones(old)), mul))[1:-1]
-    return any(row % LANES == 0 for row in joined)
-
-
-def _columns(old: Sequence[int], new: Sequence[int], per_word: int, target: Target) -> bool:
+def _columns(old: Sequence[int], new: Sequence[int], bits: int, target: Target) -> bool:
     """Whether columns of one lane become rows of any length, or a matrix of whole registers'
-    lanes one column."""
+    lanes one column: tiles that are a power of two side by side, of words or, on newer chips, of
+    packed elements whose lanes become sublanes."""
     if old[-1] == 1:
         return True
     if len(old) != 2 or old[-1] % LANES or new[0] != prod(new):
         return False
     tiles = old[-1] // LANES
-    known = target.splits_wide_rows or tiles.bit_count() == 1
-    return known and (per_word == 1 or target.spreads_packed_lanes)
+    return tiles.bit_count() == 1 and _spreads_any(bits, target)
 
 
 def spreads_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
     """Whether all of the last dimension becomes one in front of dimensions of one element.
 
-    What becomes of the others does not matter; masks are spread in words.
+    In front of two of these, it lies beside the other leading dimensions, which are free to become
+    any others together. What becomes of those otherwise does not matter; masks are spread in words.
     """
-    return new[-1] == 1 and old[-1] > 1 and _but_ones(new)[-1:] == [old[-1]]
+    if new[-1] != 1 or old[-1] == 1:
+        return False
+    leading = len(new) > 2 and new[-2] == 1
+    return leading or _but_ones(new)[-1:] == [old[-1]]
+
+
+def _spreads_any(bits: int, target: Target) -> bool:
+    """Whether lanes of several registers become sublanes."""
+    return bits == 32 or (target.spreads_packed_lanes and bits >= 8)
 
 
 def joins_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
@@ -203,15 +204,22 @@ def _by_slices(old: Sequence[int], new: Sequence[int]) -> str:
             f"range({held})], 1).reshape({list(new)})"
         )
     if lanes % others == 0:
+        # Rows of several parts fold into a column; parts of one element would be many.
+        part = _part(lanes) if others == 1 else others
         return (
-            f"cut rows: jnp.stack([{rows}[:, i : i + {others}] for i in range(0, {lanes}, "
-            f"{others})], 1).reshape({list(new)})"
+            f"cut rows: jnp.stack([{rows}[:, i : i + {part}] for i in range(0, {lanes}, "
+            f"{part})], 1).reshape({list(new)})"
         )
     return (
         f"join all rows and cut that: jnp.concatenate([row[:, i : i + {others}] for i in "
         f"range(0, {prod(old)}, {others})]).reshape({list(new)}) with row = jnp.concatenate("
         f"[{rows}[i : i + 1] for i in range({prod(old) // lanes})], 1)"
     )
+
+
+def _part(lanes: int) -> int:
+    """The longest part of rows of `lanes` that divides them and lies in one register."""
+    return next(n for n in range(min(LANES, lanes // 2), 0, -1) if lanes % n == 0)
 
 
 def _refused(op: vector.ShapeCastOp, source: AnyVector, reason: str, *instead: str) -> Unsupported:

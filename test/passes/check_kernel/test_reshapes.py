@@ -51,6 +51,9 @@ COLUMNS = [
     ("5x3x256xf32", "15x256x1x1xf32"), ("16x100xbf16", "8x2x100x1xbf16"),
     ("8x16xf32", "128x1xf32"), ("2x50xbf16", "100x1xbf16"), ("2x8x16xf32", "256x1xf32"),
     ("16x64xf32", "8x128x1xf32"), ("8x64xbf16", "2x256x1xbf16"), ("8x128xf32", "1024x1xf32"),
+    ("3x200xf32", "600x1x1xf32"), ("2x3x1x256xf32", "1536x1x1xf32"), ("600xf32", "6x100x1x1xf32"),
+    ("8x256xf32", "2x1024x1x1xf32"), ("2x3x200xf32", "3x400x1x1xf32"), ("2x100xbf16", "200x1x1xbf16"),
+    ("8x1x100xf32", "800x1xf32"), ("2x8x50xbf16", "800x1xbf16"), ("1x2x128xf32", "256x1xf32"),
 ]  # fmt: skip
 NO_COLUMNS = [
     ("8x200xf32", "1600x1xf32"), ("2x8x256xf32", "4096x1xf32"), ("16x256xf32", "1x4096x1xf32"),
@@ -58,7 +61,8 @@ NO_COLUMNS = [
     ("16x256xf32", "32x128x1xf32"), ("8x2x384xbf16", "8x2x384x1x1xbf16"),
     ("384xbf16", "384x1x1xbf16"), ("16x384xbf16", "8x2x384x1xbf16"),
     ("8x100xf32", "800x1xf32"), ("8x64xbf16", "512x1xbf16"), ("512x2xf32", "1024x1xf32"),
-    ("8x128xbf16", "1024x1xbf16"),
+    ("8x128xbf16", "1024x1xbf16"), ("8x384xf32", "3072x1xf32"), ("3x640xf32", "1920x1xf32"),
+    ("2x8x256xf32", "2x2048x1xf32"), ("8x256xf32", "1x2048x1xf32"), ("2x200xbf16", "400x1x1xbf16"),
 ]  # fmt: skip
 
 
@@ -72,7 +76,17 @@ def test_what_is_no_column(old: str, new: str) -> None:
     beyond(reshape(old, new, between=True), "reshape")
 
 
+@pytest.mark.parametrize("lanes", [128, 256])
+def test_four_bit_lanes_of_several_registers_make_no_column(lanes: int) -> None:
+    check(reshape(f"16x{lanes}xi8", f"{16 * lanes}x1xi8"), "v6e")
+    beyond(reshape(f"16x{lanes}xi4", f"{16 * lanes}x1xi4"), "reshape", "v6e")
+    check(reshape("2x50xi4", "100x1xi4"), "v6e")
+
+
 def test_columns_of_other_generations() -> None:
+    check(reshape("2x200xbf16", "400x1x1xbf16"), "v6e")
+    check(reshape("2x3x256xf32", "1536x1x1xf32", between=True), "v4")
+    beyond(reshape("8x384xi16", "3072x1xi16"), "reshape", "v7x")
     check(reshape("16x256xf32", "4096x1xf32", between=True), "v4")
     beyond(reshape("16x384xf32", "6144x1xf32", between=True), "reshape", "v4")
     check(reshape("16x256xbf16", "4096x1xbf16"), "v6e")
