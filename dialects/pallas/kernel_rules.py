@@ -26,6 +26,7 @@ from pallasite.dialects.pallas.window_rules import (
 from pallasite.dialects.tpu import DMASemaphoreType, SemaphoreType
 from pallasite.dialects.types import AnyMemRef, memory_space
 from pallasite.dialects.verification import BrokenRule
+from pallasite.layouts.registers import LANES, SUBLANES
 
 if TYPE_CHECKING:
     from pallasite.dialects.pallas.kernel import KernelOp
@@ -50,7 +51,9 @@ def verify_kernel(op: KernelOp) -> None:
         except BrokenRule as broken:
             if op.mapped is None or not _cuts_examples(spec.window):
                 raise
-            raise BrokenRule(str(broken), broken.culprit, (MAPPED, *broken.advice)) from None
+            axis = _misplaced_examples(spec)
+            advice = (MAPPED, *broken.advice) if axis is None else (_moved(spec.role, axis),)
+            raise BrokenRule(str(broken), broken.culprit, advice) from None
     windows = [(spec.window, what) for spec, _, what in rows if spec.window is not None]
     prefetch = [argument.type for argument in op.arguments(Role.PREFETCH)]
     check_maps(windows, op.maps, len(op.grid_shape or ()), prefetch)
@@ -68,6 +71,31 @@ def _cuts_examples(window: WindowAttr | None) -> bool:
     if window is None:
         return True
     return any(dim.kind is DimKind.SQUEEZED for dim in window.dims.data[-2:])
+
+
+def _misplaced_examples(spec: OperandAttr) -> int | None:
+    """The axis of the examples if the blocks would be whole tiles with that axis in front."""
+    block = () if spec.window is None else spec.window.dims.data
+    rank = len(block)
+    axes = [i for i in range(rank - 2, rank) if block[i].kind is DimKind.SQUEEZED]
+    if rank < 3 or len(axes) != 1:
+        return None
+    rest = [(d.size, n) for d, n in zip(block, spec.array.get_shape(), strict=True)]
+    del rest[axes[0]]
+    fits = zip(rest[-2:], (SUBLANES, LANES), strict=True)
+    return axes[0] if all(n == extent or n % tile == 0 for (n, extent), tile in fits) else None
+
+
+def _moved(role: Role, axis: int) -> str:
+    if role is Role.OUTPUT:
+        return (
+            "jax.vmap cuts tiles with an axis of examples among the last two: give it out_axes=0, "
+            f"and move the axis behind it, jnp.moveaxis(y, 0, {axis})"
+        )
+    return (
+        "jax.vmap cuts tiles with an axis of examples among the last two: move it to the front, "
+        f"jnp.moveaxis(x, {axis}, 0), and map it with in_axes=0"
+    )
 
 
 Row = tuple[OperandAttr, BlockArgument, str]

@@ -172,6 +172,20 @@ def test_operands_without_blocks_for_examples(space: str, form: str) -> None:
     equal(result, x if space == "any" else jnp.broadcast_to(x[:, 1, None, None], (3, 8, 128)))
 
 
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_examples_along_a_dimension_of_the_tiles(form: str) -> None:
+    """They are moved to the front, as the note says; no other block is proposed."""
+    x = ramp(16, 3, 128)
+    with simulate(form=form):
+        with pytest.raises(Exception, match=r".") as caught:
+            jax.block_until_ready(jax.vmap(square, in_axes=1)(x))
+        said = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+        assert "jnp.moveaxis(x, 1, 0), and map it with in_axes=0" in said
+        assert "take all" not in said
+        result = jax.vmap(square, in_axes=0)(jnp.moveaxis(x, 1, 0))
+    equal(result, jnp.moveaxis(x * x, 1, 0))
+
+
 def test_blocks_that_are_wrong_without_examples_too() -> None:
     """A kernel's own mistake is not put down to what maps it."""
     spec = pl.BlockSpec((4, 128), lambda i: (i, 0))
