@@ -18,7 +18,9 @@ __all__ = ["read_text"]
 _CLEARER = {
     "could not parse entire input": "expected an operation",
     "in block definition": "expected an operation, or '}' at the end of the region",
+    "expected suffix identifier after {first_char}": "expected a name or number behind the sign",
 }
+"""What xDSL says, as its parser calls it, and what is meant."""
 
 
 def read_text(

@@ -78,6 +78,8 @@ def _executed(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
+        if isinstance(error, OSError) and error.filename == path:
+            raise UsageError("pass-plugin", f"cannot read {path}: {error.strerror}") from error
         told = f"cannot load {path}: {type(error).__name__}: {error}"
         raise UsageError("pass-plugin", told, line_in(path, error)) from error
     return module

@@ -19,11 +19,11 @@ _OF_CONDITIONS = (arith.XOrIOp, arith.ExtUIOp, arith.CmpiOp)
 
 
 @rule(scf.IfOp)
-def take_known_branch(op: scf.IfOp, f: Folder) -> bool | None:
+def take_known_branch(op: scf.IfOp, f: Folder) -> bool:
     """A branch by a constant is the side that it takes."""
     known = integer(op.cond)
     if known is None:
-        return None
+        return False
     region = op.true_region if known else op.false_region
     if region.blocks:
         inline(op, region, ())
@@ -33,9 +33,9 @@ def take_known_branch(op: scf.IfOp, f: Folder) -> bool | None:
 
 
 @rule(scf.IfOp)
-def know_condition_inside(op: scf.IfOp, f: Folder) -> bool | None:
+def know_condition_inside(op: scf.IfOp, f: Folder) -> bool:
     """Within a side of a branch its condition is a constant."""
-    changed = None
+    changed = False
     for region, known in ((op.true_region, 1), (op.false_region, 0)):
         inside = [use for use in op.cond.uses if _within(use.operation, region)]
         if inside:
@@ -47,17 +47,17 @@ def know_condition_inside(op: scf.IfOp, f: Folder) -> bool | None:
 
 
 @rule(scf.IfOp)
-def drop_results(op: scf.IfOp, f: Folder) -> bool | None:
+def drop_results(op: scf.IfOp, f: Folder) -> bool:
     """Drops results that are unused, or that are the same value from outside on both sides.
 
     Where both sides give values from outside, a select between them takes the result's place. JAX's
     branches end so where a value is only passed on.
     """
     if not op.results:
-        return None
+        return False
     yields = [_yield(region) for region in (op.true_region, op.false_region)]
     if None in yields:
-        return None
+        return False
     kept: list[int] = []
     for index, result in enumerate(op.results):
         if result.first_use is None:
@@ -69,7 +69,7 @@ def drop_results(op: scf.IfOp, f: Folder) -> bool | None:
         value = left if same(left, right) else f.emit(arith.SelectOp(op.cond, left, right))
         result.replace_all_uses_with(value)
     if len(kept) == len(op.results):
-        return None
+        return False
     for end in yields:
         if end is not None:
             end.operands = [end.operands[index] for index in kept]
@@ -88,18 +88,18 @@ def drop_results(op: scf.IfOp, f: Folder) -> bool | None:
 
 
 @rule(scf.IfOp)
-def turn_negated_branch(op: scf.IfOp, f: Folder) -> bool | None:
+def turn_negated_branch(op: scf.IfOp, f: Folder) -> bool:
     """A branch by the opposite of a condition is one by the condition, the other way round.
 
     As libtpu 0.0.51 has it: only if both sides do something.
     """
     opposite = op.cond.owner
     if not isinstance(opposite, arith.XOrIOp) or not _does_both(op):
-        return None
+        return False
     one, other = opposite.operands
     condition = one if integer(other) else other if integer(one) else None
     if condition is None:
-        return None
+        return False
     true, false = (op.detach_region(region) for region in list(op.regions))
     kinds = [result.type for result in op.results]
     turned = scf.IfOp(condition, kinds, false, true, op.attributes)
@@ -138,7 +138,7 @@ def _does_both(op: scf.IfOp) -> bool:
 
 
 @rule(scf.IfOp)
-def join_branches(op: scf.IfOp, f: Folder) -> bool | None:
+def join_branches(op: scf.IfOp, f: Folder) -> bool:
     """Two branches by one condition, one behind the other, are one branch.
 
     So what the second one does with a result of the first is done on its side, where it may cancel:
@@ -146,7 +146,7 @@ def join_branches(op: scf.IfOp, f: Folder) -> bool | None:
     """
     first = _branch_before(op)
     if first is None or not (first.results or op.results):
-        return None
+        return False
     regions: list[Region] = []
     for index, region in enumerate(op.regions):
         given = _sides(first, index)

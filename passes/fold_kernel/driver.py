@@ -47,8 +47,8 @@ from pallasite.passes.rules import AllRules
 from pallasite.targets import DEFAULT_TARGET
 
 Rule = Callable[..., "SSAValue | bool | None"]
-"""From `(op, folder)` to the value that replaces its one result, None to keep the operation, or
-True where the rule has changed or replaced it itself."""
+"""From `(op, folder)` to the value that replaces its one result, None to keep the operation; of
+operations with regions, to whether the rule has changed or replaced it itself."""
 Rules = AllRules[Rule]
 
 _MOST_ROUNDS = 10
@@ -97,7 +97,7 @@ class Folder(Insertion):
                 continue
             self._anchor = op
             answer = apply(op, self)
-            if answer is None:
+            if answer is None or answer is False:
                 continue
             self._changed = True
             if isinstance(answer, SSAValue):

@@ -15,7 +15,7 @@ from pallasite.passes.fold_kernel.driver import Folder, integer, rule, width_of
 
 
 @rule(scf.ForOp)
-def inline_short_loop(op: scf.ForOp, f: Folder) -> bool | None:
+def inline_short_loop(op: scf.ForOp, f: Folder) -> bool:
     """A loop that runs once is its body, one that never runs its initial values."""
     lower, upper, step = _bounds(op)
     if op.lb is op.ub or (lower is not None and upper is not None and upper <= lower):
@@ -25,7 +25,7 @@ def inline_short_loop(op: scf.ForOp, f: Folder) -> bool | None:
         op.erase()
         return True
     if lower is None or upper is None or step is None or not step >= upper - lower:
-        return None
+        return False
     inline(op, op.body, (op.lb, *op.iter_args))
     return True
 
@@ -42,14 +42,14 @@ def _bounds(op: scf.ForOp) -> tuple[int | None, int | None, int | None]:
 
 
 @rule(scf.ForOp)
-def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
+def drop_carried(op: scf.ForOp, f: Folder) -> bool:
     """A value that a loop carries unchanged is its initial value, inside and after the loop.
 
     A carried value that neither the body nor anything after the loop reads is dropped.
     """
     end = op.body.block.last_op
     if not isinstance(end, scf.YieldOp):
-        return None
+        return False
     arguments = op.body.block.args[1:]
     lower, upper, _ = _bounds(op)
     runs = lower is not None and upper is not None and lower < upper
@@ -65,7 +65,7 @@ def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
         or (argument.first_use is None and op.results[index].first_use is None)
     }
     if not fixed:
-        return None
+        return False
     for index in sorted(fixed, reverse=True):
         argument = arguments[index]
         argument.replace_all_uses_with(op.iter_args[index])
@@ -89,12 +89,12 @@ def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
 
 
 @rule(scf.WhileOp)
-def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
+def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool:
     """A value that a `while` loop carries unchanged is its initial value, inside and after it."""
     before, after = op.before_region.block, op.after_region.block
     condition, end = before.last_op, after.last_op
     if not isinstance(condition, scf.ConditionOp) or not isinstance(end, scf.YieldOp):
-        return None
+        return False
     fixed = {
         index
         for index, (argument, initial) in enumerate(zip(before.args, op.arguments, strict=True))
@@ -102,7 +102,7 @@ def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
         or equal_values(end.operands[index], initial)
     }
     if not fixed:
-        return None
+        return False
     places: set[int] = set()
     for index in sorted(fixed, reverse=True):
         argument, initial = before.args[index], op.arguments[index]
@@ -117,7 +117,7 @@ def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
 
 
 @rule(scf.WhileOp)
-def drop_unused_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
+def drop_unused_by_while(op: scf.WhileOp, f: Folder) -> bool:
     """A carried value that neither the body nor anything after a `while` loop reads is dropped.
 
     Values that only each other read stay, as in the reference's canonical form.
@@ -125,7 +125,7 @@ def drop_unused_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
     before, after = op.before_region.block, op.after_region.block
     condition = before.last_op
     if not isinstance(condition, scf.ConditionOp):
-        return None
+        return False
     places = {
         place
         for place, (argument, result) in enumerate(zip(after.args, op.results, strict=True))
@@ -139,7 +139,7 @@ def drop_unused_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
         and argument is not condition.condition
     }  # fmt: skip
     if not places and not unused:
-        return None
+        return False
     _rebuild(op, f, unused, places)
     return True
 

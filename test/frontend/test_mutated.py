@@ -89,3 +89,22 @@ def test_mutated_files(seed: int) -> None:
         except Diagnostic as refusal:
             assert refusal.code != "internal-error", f"{refusal}\n{data!r}"
         assert time.process_time() - begin < SECONDS, data
+
+
+NAMED = ("tpu.call", "stable_mosaic.", "bytecode version", "format version")
+"""Parts of a module that have no line in the program, and no bytes that are theirs alone."""
+
+
+def test_what_is_said_of_bytecode_names_the_place() -> None:
+    rng = random.Random(5)
+    kept = [data for data in sources() if data.startswith(b"ML\xefR")]
+    refused = 0
+    for _ in range(4 * COUNT):
+        try:
+            pallasite.parse(mutated(rng.choice(kept), rng))
+        except Diagnostic as refusal:
+            refused += 1
+            line = refusal.location is not None and refusal.location.line
+            named = any(part in refusal.message for part in NAMED)
+            assert line or named or re.search(r" at byte \d+", refusal.message), str(refusal)
+    assert refused > COUNT

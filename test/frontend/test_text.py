@@ -203,6 +203,7 @@ def test_bad_text_is_refused_with_a_place(
             "func.func @f(%a: f32) {\n  %0 = arith.addi %a, %a : f32\n  func.return\n}",
             "k.mlir:2:3: error: 'arith.addi': it does not take f32",
         ),
+        ("# a page\n", "k.mlir:1:1: error: expected a name or number behind the sign"),
     ],
 )
 def test_messages_name_the_culprit(text: str, message: str) -> None:

@@ -14,7 +14,8 @@ from pallasite.dialects import arith, func
 from pallasite.dialects.types import bit_width
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.meanings import lookup
-from pallasite.passes.fold_kernel import fold_kernel
+from pallasite.passes.fold_kernel import fold_kernel, rules
+from pallasite.passes.fold_kernel.driver import Folder
 from pallasite.targets import get_target
 
 from .checking import kernel
@@ -107,3 +108,16 @@ def test_what_is_folded_is_what_runs(width: int) -> None:
         for x in edges(width):
             if isinstance(old.owner, Operation) and defined(old.owner, x):
                 assert answer(new, x) == answer(old, x), (question, x)
+
+
+def test_a_condition_that_is_known_inside_its_branch_is_a_change() -> None:
+    module = api.parse(kernel("%x: i1, %o: memref<1xi1, #tpu.memory_space<smem>>", """
+      scf.if %x {
+        memref.store %x, %o[%c0] : memref<1xi1, #tpu.memory_space<smem>>
+      }
+    """))  # fmt: skip
+    (function,) = module.body.block.ops
+    assert isinstance(function, func.FuncOp)
+    rules.load()
+    assert Folder().function(function) and "memref.store %x" not in str(function)
+    assert not Folder().function(function)

@@ -371,3 +371,12 @@ def test_python_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(EXAMPLES)
     monkeypatch.syspath_prepend(str(EXAMPLES))
     exec(compile(text, "docs/extending.md", "exec"), {})
+
+
+def test_a_file_of_passes_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "none.py"
+    assert tpu_run.main([str(KERNEL), "--load-pass-plugin", str(path)]) == 2
+    told = f"error: cannot read {path}: No such file or directory [pass-plugin]\n"
+    assert capsys.readouterr().err == told
