@@ -14,7 +14,12 @@ from pallasite.dialects.types import element_of, is_vector, shape_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet, moving_cost, spelled_out
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout, packs_tiles
+from pallasite.lowering.vectors_to_tiles.masks import (
+    governed,
+    is_mask,
+    mask_in_layout,
+    packs_tiles,
+)
 from pallasite.lowering.vectors_to_tiles.positions import lower_position_mask
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_one_value
 from pallasite.passes.insertion import alike
@@ -56,7 +61,7 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
     values = [v for v in op.operands if is_vector(v)]
     vectors = [c.tiled(v) for v in values]
     data = {c.tiled(v).layout.bits for v in op.operands if is_vector(v) and not is_mask(v)}
-    bits = data or _mask_bits(vectors)
+    bits = data or _mask_bits(op.results[0], vectors)
     if len(bits) != 1:
         raise c.unsupported(
             op,
@@ -103,12 +108,16 @@ def _only_stored(value: SSAValue) -> bool:
     return True
 
 
-def _mask_bits(masks: Sequence[Tiled]) -> set[int]:
-    """The width of the data that masks govern together: splats of masks fit any, and masks of
-    different widths meet as masks of words."""
+def _mask_bits(result: SSAValue, masks: Sequence[Tiled]) -> set[int]:
+    """The width of the data that masks govern together: splats of masks fit any. Masks of words
+    are packed, which takes less than to unpack others, if nothing but packed data needs the
+    `result`; else masks of different widths meet as masks of words."""
     every = {mask.layout.bits for mask in masks}
     found = {mask.layout.bits for mask in masks if not is_one_value(mask)} or {max(every)}
-    return found if len(found) == 1 else {32}
+    if len(found) == 1:
+        return found
+    narrow = min(found)
+    return {narrow} if found == {narrow, 32} and governed(result) == {narrow} else {32}
 
 
 def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.integers import wrap
-from pallasite.dialects.types import element_of, splat, vector_of
+from pallasite.dialects.types import bit_width, element_of, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.blocks import deal, deal_columns
@@ -20,6 +20,24 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 def is_mask(value: SSAValue) -> bool:
     """Whether `value` is a vector of i1."""
     return element_of(value) == i1
+
+
+def governed(mask: SSAValue) -> set[int]:
+    """The widths of the data that are chosen by `mask`, or by what is made of it and other masks;
+    all other uses need a mask of words."""
+    widths, seen, left = set[int](), {mask}, [mask]
+    while left:
+        for use in left.pop().uses:
+            user = use.operation
+            if isinstance(user, arith.AndIOp | arith.OrIOp | arith.XOrIOp):
+                if user.result not in seen:
+                    seen.add(user.result)
+                    left.append(user.result)
+            elif isinstance(user, arith.SelectOp) and not is_mask(user.result):
+                widths.add(bit_width(element_of(user.result)))
+            else:
+                widths.add(32)
+    return widths
 
 
 def mask_in_layout(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
