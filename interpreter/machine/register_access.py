@@ -8,8 +8,13 @@ assignment to such a view. What is not a single view goes the general way every 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from xdsl.ir import Attribute
 
 from pallasite.diagnostics import SourceLocation
+from pallasite.interpreter import values
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.boxes import Piece, apart
 from pallasite.interpreter.machine.codec import Codec, view
@@ -30,8 +35,8 @@ class Access:
     """
 
     __slots__ = (
-        "_apart", "_load", "_look", "_marks", "_memory", "_region", "_simple", "_store", "_target",
-        "pattern", "plan",
+        "_apart", "_load", "_look", "_marks", "_memory", "_partial", "_region", "_simple", "_store",
+        "_target", "pattern", "plan",
     )  # fmt: skip
 
     def __init__(self, plan: rows.Registers, pattern: Pattern) -> None:
@@ -44,6 +49,8 @@ class Access:
         simple = plan.complete and len(pieces) == 1 and pieces[0].part is None
         self._simple: Piece | None = pieces[0] if simple else None
         """All of the access, if that is one view."""
+        self._partial: Piece | None = pieces[0] if len(pieces) == 1 and not simple else None
+        """What is accessed of the registers, if that is one view."""
 
     def _over(self, memory: Array | None) -> None:
         """Makes it an access to `memory`: a ref that is used in run after run gets another one, or
@@ -68,7 +75,12 @@ class Access:
         self._load = self.reader(ref.codec, ref.base, ref.buffer.bytes)
         if self._load is not None:
             return self._load()
-        return rows.read(ref, self.plan, self.pattern.shape)
+        part = self.part(ref.codec, ref.base, ref.buffer.bytes)
+        if part is None:
+            return rows.read(ref, self.plan, self.pattern.shape)
+        filled = self.filled(ref)
+        self._load = lambda: filled(part)
+        return self._load()
 
     def reader(self, codec: Codec, base: int, memory: Array) -> Callable[[], Array] | None:
         """What loads the grid from `memory`, of elements as `codec` has them, if there is such a
@@ -101,6 +113,34 @@ class Access:
         """The grid as a view of `memory` that nobody may write to, if there is one."""
         found = None if self._simple is None else codec.viewer(memory, base, self._simple)
         return None if found is None else found.transpose(rows.inverse(self.plan.order))
+
+    def part(self, codec: Codec, base: int, memory: Array) -> Array | None:
+        """What is accessed as a view of `memory`, if it is not all of the registers and its
+        elements are held there as they are in values."""
+        piece = self._partial
+        if piece is None or piece.part is None or codec.viewer(memory, base, piece) is None:
+            return None
+        return codec.target(memory, base, piece)
+
+    def filled(self, ref: Ref) -> Callable[[Array], Array]:
+        """What gives what `load` gives of what `part` shows: the rest of it is poison."""
+        assert self._partial is not None
+        order, part = self.plan.order, self._partial.part
+        shape = tuple([self.pattern.shape[axis] for axis in order])
+        blank = _blank(ref.element, shape, ref.buffer.memory.poison)
+        inverse = rows.inverse(order)
+
+        def fill(view: Array) -> Array:
+            out = blank.copy()
+            out[part] = view
+            return out.transpose(inverse)
+
+        return fill
+
+    def cut(self, array: Array) -> Array:
+        """What of registers `part` takes."""
+        assert self._partial is not None
+        return array.transpose(self.plan.order)[self._partial.part]
 
     @property
     def apart(self) -> bool:
@@ -138,6 +178,8 @@ class Access:
     ) -> None:
         """Writes the grid of registers, or adds to it, where `mask` is true."""
         if self._simple is None or mask is not None or add:
+            if mask is None and not add and self._store_part(ref, array):
+                return
             rows.write(ref, self.plan, array, mask, add=add)
             return
         target = self.target(ref)
@@ -151,6 +193,19 @@ class Access:
         marks = self.marks(ref)
         if marks is not None:
             marks[...] = (1 << ref.codec.bits) - 1
+
+    def _store_part(self, ref: Ref, array: Array) -> bool:
+        """Whether what is accessed of the registers is a view, which has then been written."""
+        if self._partial is None or ref.buffer.shadow is not None:
+            return False
+        if ref.buffer.bytes is not self._memory:
+            self._over(ref.buffer.bytes)
+        if self._target is None:
+            self._target = self.part(ref.codec, ref.base, ref.buffer.bytes)
+            if self._target is None:
+                return False
+        self._target[...] = self.cut(array)
+        return True
 
     def marks(self, ref: Ref) -> Array | None:
         """What says which elements were written, if it is one view and somebody keeps it."""
@@ -166,6 +221,12 @@ class Access:
         if self._region is None:
             self._region = rows_region(ref, self.plan)
         return self._region
+
+
+@lru_cache(maxsize=1 << 6)
+def _blank(type: Attribute, shape: tuple[int, ...], pattern: int) -> Array:
+    """Registers that hold poison."""
+    return np.broadcast_to(values.poison(type, (), pattern), shape).copy()
 
 
 def access(

@@ -8,11 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, f32
+from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith, grid
 from pallasite.dialects.types import AnyVector, element_type, grid_shape, register_rank, shape_of
 from pallasite.interpreter.meanings import Facts, Function, Staged, meaning
 from pallasite.interpreter.ops.arithmetic import reducer
+from pallasite.interpreter.ops.constants import constant_value
 from pallasite.interpreter.ops.kinds import unsupported
 from pallasite.interpreter.ops.matmul import product
 from pallasite.interpreter.ops.reduce import folds_itself
@@ -159,10 +161,27 @@ def matmul(op: grid.MatmulOp, facts: Facts) -> Function:
         matrix = to_matrix(rhs, ranks[1])
         return multiply.right(matrix.T if transposed else matrix)
 
+    start = _one_number(op.acc, kind)
+
     def add(left: Array, right: Array, acc: Array) -> Array:
-        return to_tiles(multiply.add(left, right, to_matrix(acc, ranks[2])), blocks, 1)
+        matrix = to_matrix(acc, ranks[2]) if start is None else start
+        return to_tiles(multiply.add(left, right, matrix), blocks, 1)
 
     return Staged(left, right, add)
+
+
+def _one_number(value: SSAValue, type: AnyVector) -> Array | None:
+    """The matrix that a constant of equal elements is, which takes the memory of one."""
+    owner, register = value.owner, _register(type)
+    *lead, high, wide = grid_shape(type)
+    if not isinstance(owner, arith.ConstantOp) or lead or len(register) != 2:
+        return None
+    numbers = constant_value(owner).reshape(-1)
+    # Zeros differ in their signs.
+    words = numbers.view(f"u{numbers.itemsize}")
+    if (words != words[0]).any():
+        return None
+    return np.broadcast_to(numbers[0], (high * register[0], wide * register[1]))
 
 
 @meaning(grid.TransposeBlocksOp)

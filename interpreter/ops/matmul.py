@@ -74,7 +74,7 @@ def product(
         rows, columns = total.shape
         depth = max(lhs.shape[1], rhs.shape[0])
         found = multiply(_fitted(lhs, rows, depth), _fitted(rhs, depth, columns)).astype(dtype)
-        return np.add(total, found, out=found)
+        return found if _is_nothing(total) else np.add(total, found, out=found)
 
     return Product(widen, widen, integers)
 
@@ -114,6 +114,11 @@ def _float(
         rounded if is_wide and mode is ContractPrecision.BF16 else _as_float for is_wide in wide
     )
     return Product(left_step, right_step, single)
+
+
+def _is_nothing(x: Array) -> bool:
+    """Whether `x` is known to be zero everywhere: one number that stands for all."""
+    return not any(x.strides) and x.size > 0 and not x[(0,) * x.ndim]
 
 
 def _as_float(x: Array) -> Array:

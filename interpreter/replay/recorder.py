@@ -66,6 +66,9 @@ class Recorder:
         """The numbers of arrays that exist, by identity."""
         self._accesses: dict[Access, Callable[..., Array]] = {}
         """What gives the elements of each, apart from memory, of what it views."""
+        self._fills: dict[Access, Callable[[Array], Array]] = {}
+        self._cuts: dict[Access, Callable[[Array], Array]] = {}
+        """What makes registers of the part that each accesses, and takes that of them."""
         self.kinds: list[Kind] = []
         """Those of values, by number."""
         self._prepared = 0
@@ -139,6 +142,9 @@ class Recorder:
         if view is not None:
             read = Box.of(view, contents, memory)
             text = LOOK if look else f"{{}} = {self.bind('f', taken)}({{r}})"
+        elif (part := access.part(ref.codec, ref.base, contents)) is not None:
+            fill = self._fills.setdefault(access, access.filled(ref))
+            read, text = Box.of(part, contents, memory), f"{{}} = {self.bind('f', fill)}({{r}})"
         elif access.reader(ref.codec, ref.base, contents) is not None:
             read, text = Made(memory, access.reader, ref.codec, ref.base), "{} = {r}()"
         else:
@@ -158,6 +164,10 @@ class Recorder:
         if target is not None:
             box = Box.of(target, contents, memory)
             self._line(Line(f"{{w}}[...] = {texts[0]}", takes, write=box))
+        elif plain and (part := access.part(ref.codec, ref.base, contents)) is not None:
+            cut = self.bind("f", self._cuts.setdefault(access, access.cut))
+            box = Box.of(part, contents, memory)
+            self._line(Line(f"{{w}}[...] = {cut}({texts[0]})", takes, write=box))
         elif plain and access.writer(ref.codec, ref.base, contents) is not None:
             made = Made(memory, access.writer, ref.codec, ref.base)
             self._line(Line(f"{{w}}({texts[0]})", takes, write=made))

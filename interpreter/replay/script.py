@@ -5,6 +5,7 @@ A script has memory of its own for each run, and works on the arrays of the call
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +54,8 @@ class Script:
         text = "\n ".join(
             [f"def script({', '.join(names)}):", *made, *_named(lines, views, seen), "pass\n"]
         )
-        scope = dict(recorder.bound)
+        # What lines were made with that are left out is not kept.
+        scope = {name: recorder.bound[name] for name in recorder.bound.keys() & _names(text)}
         exec(compile(text, "<pallasite script>", "exec"), scope)
         return Script(text, scope["script"], rooms, results)
 
@@ -89,6 +91,10 @@ def _room(room: Room, spare: Spare | None) -> Block:
     if room.fill is not None:
         block.view(np.uint32)[...] = room.fill
     return block
+
+
+def _names(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
 
 
 def _in_parts(line: Line, bind: Callable[[str, Any], str]) -> Line:

@@ -27,9 +27,9 @@ def numbers(request: pytest.FixtureRequest) -> None:
 
 
 def build(
-    text: str, poison: int = 0, target: str = "v6e", core: str = "tc", **types: str
+    text: str, poison: int = 0, target: str = "v6e", core: str = "tc", number: int = 0, **types: str
 ) -> Callable[..., Any]:
-    """The meaning of the first op in `text`, whose operands are arguments of the given types."""
+    """The meaning of an op in `text`, whose operands are arguments of the given types."""
     arguments = ", ".join(f"%{name}: {type}" for name, type in types.items())
     kind = f"attributes {{tpu.core_type = #tpu.core_type<{core}>}}"
     source = f"func.func @f({arguments}) {kind} {{\n  {text}\n  func.return\n}}"
@@ -38,7 +38,7 @@ def build(
     module.verify()
     func = next(iter(module.body.block.ops))
     assert isinstance(func, FuncOp)
-    op = next(iter(func.body.block.ops))
+    op = list(func.body.block.ops)[number]
     found = lookup(op)
     assert found is not None and not found.effect
     function = found.factory(op, Facts(get_target(target), poison))

@@ -170,6 +170,28 @@ def test_the_grid_form_gives_the_same_bits(meaning, transposed, element, p, size
     np.testing.assert_array_equal(matrix[:m, :n], whole)
 
 
+@pytest.mark.parametrize(("element", "p"), [("f32", 1), ("i8", 4)])
+@pytest.mark.parametrize("number", ["0", "-0", "3"])
+def test_products_onto_a_constant(meaning, element, p, number):
+    wide, dtype = ("i32", np.int32) if element == "i8" else ("f32", np.float32)
+    last = () if p == 1 else (p,)
+    lhs = SEED.integers(-3, 3, (8 // p, 1, 8, 128, *last))
+    rhs = SEED.integers(-3, 3, (16 // p, 3, 8, 128, *last))
+    shape = (8, 3, 8, 128)
+    held = np.int8 if element == "i8" else np.float32
+    lhs, rhs = lhs.astype(held), rhs.astype(held)
+    rhs[:] = 0 if number != "3" else rhs
+    value = number if wide == "i32" else f"{number}.0"
+    types = [vector(x.shape, element) for x in (lhs, rhs)] + [vector(shape, wide)]
+    product = "%r = grid.matmul {} {{columns = 128 : i64, contracting = 128 : i64}} : "
+    product += ", ".join(types)
+    text = f"%z = arith.constant dense<{value}> : {types[2]}\n  "
+    onto = np.full(shape, float(number), dtype)
+    found = meaning(text + product.format("%a, %b, %z"), number=1, a=types[0], b=types[1])
+    expected = meaning(product.format("%a, %b, %c"), a=types[0], b=types[1], c=types[2])
+    assert found(lhs, rhs, onto).tobytes() == expected(lhs, rhs, onto).tobytes()
+
+
 def test_contract(meaning):
     a, b = SEED.standard_normal((8, 40)).astype(np.float32), SEED.standard_normal((24, 40))
     b = b.astype(np.float32)

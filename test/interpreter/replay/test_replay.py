@@ -110,6 +110,24 @@ def test_a_script_runs_in_place_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -
     assert (later.memory, later.transfers) == (first.memory, first.transfers)
 
 
+def test_rows_are_loaded_and_stored_as_views() -> None:
+    """A register of which one row is there, and the rest poison."""
+    row = "vector<1x256xf32>"
+    body = f"""
+      %c3 = arith.constant 3 : index
+      %c9 = arith.constant 9 : index
+      %a = vector.load %buffer[%c3, %c0] : {BUFFER}, {row}
+      %b = arith.addf %a, %a : {row}
+      vector.store %b, %buffer[%c9, %c0] : {BUFFER}, {row}
+    """
+    replay = recorded(kernel(body)).repeats.replay
+    assert replay is not None and "m0)" not in replay.script.text.partition("\n")[2]
+    x = array(7)
+    (found,), _ = replay.script.run([x], None)
+    x[9] = x[3] * 2
+    np.testing.assert_array_equal(found, x)
+
+
 def test_what_depends_on_operands_is_not_recorded() -> None:
     prepared = recorded(kernel(CHOICE))
     assert prepared.repeats.hopeless and not is_replayed(prepared)
