@@ -21,10 +21,14 @@ from pallasite.dialects.types import bit_width, shape_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.kept_once import kept_once
+from pallasite.passes.check_kernel.late_constants import late_constant
 from pallasite.targets import Target
 
 COMPUTED = -1
 Registers = NDArray[Any]
+Known = dict[SSAValue | str, int]
+"""The first number of the registers of each value, and the number of each constant by its text."""
+_FREE = ""
 _Place = tuple[int, int, bool]
 """The row and the lane of its first register at which a value begins, and whether one row of it
 stands for all."""
@@ -43,18 +47,20 @@ def is_constant(value: SSAValue) -> bool:
 def lie_alike(one: SSAValue, other: SSAValue, target: Target) -> bool:
     """Whether both begin at the same place of a register: else one is moved where they meet.
     Constants lie anywhere, but two of them are one value's choice before they have registers."""
-    constants = [is_constant(one), is_constant(other)]
-    alike = any(constants) or _place(one, target) == _place(other, target)
-    return alike and not all(constants)
+    if is_constant(one) and is_constant(other):
+        return False
+    constant = any(is_constant(v) or late_constant(v) is not None for v in (one, other))
+    return constant or _place(one, target) == _place(other, target)
 
 
-def registers(
-    value: SSAValue, op: scf.IfOp, known: dict[SSAValue, int], target: Target
-) -> Registers:
+def registers(value: SSAValue, op: scf.IfOp, known: Known, target: Target) -> Registers:
     """A number for each register of `value`, the same for the same one; `COMPUTED` for those that
     are made inside of `op`."""
     value = _uncast(value)
     made, grid = value.owner, grid_of(value)
+    constant = late_constant(value)
+    if constant is not None:
+        return np.full(grid, known.setdefault(str(constant), _numbered(known)))
     exact = _rearranged(made, value, op, known, target) if isinstance(made, Operation) else None
     if exact is not None:
         return exact
@@ -62,10 +68,17 @@ def registers(
         source = None if isinstance(made, _BITCASTS) else _renamed(made, target)
         if source is None or np.any(registers(source, op, known, target) == COMPUTED):
             return np.full(grid, COMPUTED)
-    first = known.setdefault(value, sum(prod(grid_of(other)) for other in known))
+    first = known.setdefault(value, _numbered(known, prod(grid)))
     numbers = first + np.arange(prod(grid)).reshape(grid)
     once = tuple(slice(0, 1) if same else slice(None) for same in _repeated(value, len(grid)))
     return np.broadcast_to(numbers[once], grid)
+
+
+def _numbered(known: Known, count: int = 1) -> int:
+    """The first of `count` numbers that no register has yet."""
+    first = known.setdefault(_FREE, 0)
+    known[_FREE] += count
+    return first
 
 
 def _uncast(value: SSAValue) -> SSAValue:
@@ -89,7 +102,7 @@ def _tile(value: SSAValue) -> int:
 
 
 def _rearranged(
-    made: Operation, value: SSAValue, op: scf.IfOp, known: dict[SSAValue, int], target: Target
+    made: Operation, value: SSAValue, op: scf.IfOp, known: Known, target: Target
 ) -> Registers | None:
     """The registers of what only rearranges whole ones; None of other values."""
     grid = grid_of(value)
@@ -123,7 +136,7 @@ def _rotated(
     made: tpu.DynamicRotateOp,
     unit: tuple[int, ...],
     op: scf.IfOp,
-    known: dict[SSAValue, int],
+    known: Known,
     target: Target,
 ) -> Registers | None:
     """The registers of what is rotated by whole ones; half words are, of few rows, along leading
@@ -143,7 +156,7 @@ def _joined(
     made: tpu.ConcatenateOp,
     value: SSAValue,
     op: scf.IfOp,
-    known: dict[SSAValue, int],
+    known: Known,
     target: Target,
 ) -> Registers | None:
     """The registers of parts that are joined between whole ones."""

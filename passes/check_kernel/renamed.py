@@ -22,6 +22,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width
 from pallasite.passes.check_kernel.branch_registers import (
     COMPUTED,
+    Known,
     grid_of,
     is_constant,
     lie_alike,
@@ -47,7 +48,7 @@ def renamed_by_branches(op: scf.IfOp, target: Target) -> None:
             continue
         if not lie_alike(ways[0], ways[1], target) or equal_values(*ways):
             continue
-        known: dict[SSAValue, int] = {}
+        known: Known = {}
         first, second = (registers(way, op, known, target) for way in ways)
         if np.any((first != COMPUTED) & (second != COMPUTED) & (first != second)):
             raise refusal(

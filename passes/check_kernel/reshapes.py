@@ -108,7 +108,7 @@ def _folds(old: Sequence[int], new: Sequence[int], target: Target) -> bool:
     if lanes == others or (lanes % LANES == 0 and others % LANES == 0):
         return True
     if others == 1 and len(new) == 2:
-        # Of a matrix, the column is one register's lanes; what has more dimensions folds as it lies.
+        # Of a matrix, the column is one register's lanes; more dimensions fold as they lie.
         return lanes <= LANES and (len(old) > 2 or new[0] <= LANES)
     if max(lanes, others) <= LANES and (lanes % others == 0 or others % lanes == 0):
         return True

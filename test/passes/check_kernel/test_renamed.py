@@ -53,6 +53,18 @@ def and_back(x: Any) -> Any:
     return lax.bitcast_convert_type(bits(x), x.dtype)
 
 
+def threes(x: Any) -> Any:
+    return jnp.full_like(x, 3)
+
+
+def below_the_largest(x: Any) -> Any:
+    return threes(x) - jnp.max(threes(x), axis=1, keepdims=True)
+
+
+def swapped(x: Any) -> Any:
+    return jnp.concatenate([x[:, 5:], x[:, :5]], 1)
+
+
 REFUSED: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "rows": (rolled(8), kept, (64, 128), np.float32),
     "few lanes": (rolled(8), kept, (16, 100), np.float32),
@@ -96,6 +108,12 @@ REFUSED: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
                           np.float32),
     "or zeros": (lambda x: x[3:8], lambda x: jnp.zeros((5, 128), np.float32), (8, 128),
                  np.float32),
+    "late constants": (below_the_largest, jnp.ones_like, (16, 128), np.float32),
+    "late or loaded": (below_the_largest, kept, (5, 100), np.int32),
+    "smallest rows": (lambda x: jnp.broadcast_to(
+        jnp.min(threes(x), axis=0, keepdims=True), x.shape), jnp.ones_like, (16, 128), np.float32),
+    "equal parts of constants": (lambda x: swapped(threes(x)), jnp.ones_like, (16, 128), np.int32),
+    "late and moved": (lambda x: jnp.exp(below_the_largest(x)), rolled(8), (16, 128), np.float32),
 }  # fmt: skip
 TAKEN: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "computed": (lambda x: rolled(8)(x + 1), kept, (16, 128), np.float32),
@@ -119,6 +137,12 @@ TAKEN: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "bitcasts": (lambda x: bits(x[:8]), lambda x: bits(x)[8:], (16, 128), np.float32),
     "rotated half words": (turned(1, 0), kept, (2, 16, 128), jnp.bfloat16),
     "rotated within registers": (turned(8, 0), kept, (20, 128), np.float32),
+    "equal late constants": (below_the_largest, jnp.zeros_like, (16, 128), np.float32),
+    "sums of constants": (lambda x: threes(x) - jnp.sum(threes(x), axis=1, keepdims=True),
+                          jnp.ones_like, (16, 128), np.float32),
+    "rotated constants": (lambda x: turned(3, 1)(threes(x)), jnp.ones_like, (16, 128), np.float32),
+    "half words of constants": (lambda x: swapped(threes(x)), jnp.ones_like, (16, 128),
+                                jnp.bfloat16),
     "ones or zeros": (jnp.ones_like, jnp.zeros_like, (8, 128), np.float32),
 }  # fmt: skip
 
