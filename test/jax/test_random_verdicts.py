@@ -32,6 +32,7 @@ from .random_verdicts import Kernel  # noqa: E402
 from .random_verdicts_accesses import Gathers, Masked, Randoms, Rolls, Strides  # noqa: E402
 from .random_verdicts_arithmetic import Choices, Functions, Integers  # noqa: E402
 from .random_verdicts_chains import Branches, Chains  # noqa: E402
+from .random_verdicts_epilogues import Epilogues  # noqa: E402
 from .random_verdicts_forms import Inner, Ranks, Recast  # noqa: E402
 from .random_verdicts_grids import Awaited, Places, Tables  # noqa: E402
 from .random_verdicts_limits import Limits, Shared  # noqa: E402
@@ -50,6 +51,7 @@ from .random_verdicts_models import Attention, Norms, Quantized  # noqa: E402
 from .random_verdicts_orders import Counts, Einsums, Joins, Transposed  # noqa: E402
 from .random_verdicts_pipelines import Accumulators, Doubled, Pipelines  # noqa: E402
 from .random_verdicts_products import Products  # noqa: E402
+from .random_verdicts_ragged import Chosen, Gathered, Lengths  # noqa: E402
 from .random_verdicts_reductions import Arrangements, Reductions  # noqa: E402
 from .random_verdicts_signals import Meshes, Prints, Semaphores, Sizes  # noqa: E402
 from .random_verdicts_values import Carried, Casts, Masks, Movements  # noqa: E402
@@ -66,6 +68,7 @@ FAMILIES = (
     Counts, Chains, Limits, Shared, Branches, Norms, Attention, Quantized, Scatters, Scans, States,
     Lookups, Accumulators, Pipelines, Doubled, Windows, Whens, Results, Nested, Narrow, OddTables,
     OddProducts, Steered, Ranks, Recast, Inner,
+    Epilogues, Lengths, Gathered, Chosen,
 )  # fmt: skip
 TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
 FORMS = ("mosaic", "dma", "vreg")
