@@ -68,7 +68,8 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
 
 def _check_spread(op: vector.ShapeCastOp, source: SSAValue, target: Target) -> None:
     """Lanes of one register go to sublanes from anywhere; those of several, a row of tiles at a
-    time, which therefore begins with a tile. Only newer chips do that with packed ones."""
+    time, which therefore begins with a tile, unless they go to leading dimensions. Only newer chips
+    do that with packed ones."""
     kind = cast(AnyVector, source.type)
     lanes, bits = kind.get_shape()[-1], bit_width(kind)
     if bits == 1:
@@ -81,6 +82,9 @@ def _check_spread(op: vector.ShapeCastOp, source: SSAValue, target: Target) -> N
             "cast to a 32-bit type first, and the result back",
         )  # fmt: skip
     begins, rows = lane_offset(source), SUBLANES * packing(bits)
+    new = cast(AnyVector, op.results[0].type).get_shape()
+    if _before_ones(new):
+        return
     if whole and begins % rows and begins + lanes > LANES:
         raise _refused(
             op, kind,
@@ -135,8 +139,12 @@ def spreads_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
     """
     if new[-1] != 1 or old[-1] == 1:
         return False
-    leading = len(new) > 2 and new[-2] == 1
-    return leading or _but_ones(new)[-1:] == [old[-1]]
+    return _before_ones(new) or _but_ones(new)[-1:] == [old[-1]]
+
+
+def _before_ones(new: Sequence[int]) -> bool:
+    """Whether all elements lie along leading dimensions, in front of two of one element."""
+    return len(new) > 2 and new[-2:] == (1, 1)
 
 
 def _spreads_any(bits: int, target: Target) -> bool:

@@ -162,7 +162,7 @@ def test_lanes_become_sublanes() -> None:
         beyond(reshape(old, new), "reshape", "v5e")
 
 
-def spread(element: str, begin: int, lanes: int, sliced: bool = False) -> str:
+def spread(element: str, begin: int, lanes: int, sliced: bool = False, ones: int = 1) -> str:
     """Spreads the lanes of a part that a load, or a slice of what it loaded, takes."""
     kind, ref = f"8x{lanes}x{element}", memref(f"16x384x{element}")
     if sliced:
@@ -179,7 +179,7 @@ def spread(element: str, begin: int, lanes: int, sliced: bool = False) -> str:
     add = "arith.addf" if element[0] in "fb" else "arith.addi"
     change = f"%s = {add} %w, %w : vector<{kind}>\n" if element in ("f32", "i32") else ""
     body += change + f"%r = vector.shape_cast %{'s' if change else 'w'} : vector<{kind}> to "
-    return kernel(f"%x: {ref}", body + f"vector<8x{lanes}x1x{element}>")
+    return kernel(f"%x: {ref}", body + f"vector<8x{lanes}x{'1x' * ones}{element}>")
 
 
 @pytest.mark.parametrize("sliced", [False, True])
@@ -194,6 +194,15 @@ def test_lanes_of_several_registers_begin_with_a_tile(sliced: bool) -> None:
         check(text, "v6e") if good else beyond(text, "reshape", "v6e")
     check(spread("bf16", 4, 128, sliced))
     check(spread("i4", 4, 128, sliced), "v6e")
+
+
+@pytest.mark.parametrize("sliced", [False, True])
+def test_lanes_become_leading_dimensions_from_anywhere(sliced: bool) -> None:
+    for begin, lanes in ((4, 128), (130, 127), (125, 29)):
+        for element, target in (("f32", "v4"), ("i32", "v5e"), ("i8", "v6e"), ("bf16", "v7x")):
+            check(spread(element, begin, lanes, sliced, ones=2), target)
+    check(spread("bf16", 125, 29, sliced, ones=2))
+    beyond(spread("bf16", 4, 200, sliced, ones=2), "reshape")
 
 
 def test_lanes_of_four_bits_stay_in_one_register() -> None:
