@@ -311,14 +311,6 @@ def test_target_answers() -> None:
     assert not pltpu.is_tpu_device()
 
 
-def test_options_of_the_tpu_compiler() -> None:
-    options = {"xla_tpu_scoped_vmem_limit_kib": "65536"}
-    x = ramp(8, 128)
-    with simulate():
-        equal(jax.jit(add, compiler_options=options)(x, x), 2 * x)
-        equal(jax.jit(add).lower(x, x).compile(options)(x, x), 2 * x)
-
-
 def test_printing_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     def body(o: Any) -> None:
         pl.debug_print("step {}", pl.program_id(0))

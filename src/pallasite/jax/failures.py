@@ -130,19 +130,32 @@ def _alone(call: KernelCall) -> Generator[None]:
         restart()
 
 
-def without_tpu_options(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """Programs with simulated kernels may carry options of the TPU compiler (`xla_tpu_...`)."""
+_UNKNOWN = re.compile(r"No such compile option: '(xla_\w+)'")
+
+
+def without_tpu_options(
+    compile: Callable[..., Any], simulating: Callable[[], bool]
+) -> Callable[..., Any]:
+    """Programs with simulated kernels, and those compiled while `simulating`, may carry options of
+    the TPU compiler (`xla_tpu_...`, `xla_sc_...`): of `xla_...` what the CPU's does not know, but
+    its own (`xla_cpu_...`), which are misspelt then."""
 
     @functools.wraps(compile)
     def without(*args: Any, compiler_options_kvs: Any, keepalive: Any, **rest: Any) -> Any:
-        if any(isinstance(item, KernelCall) for item in keepalive or ()):
-            compiler_options_kvs = tuple(
-                (name, value)
-                for name, value in compiler_options_kvs
-                if not name.startswith("xla_tpu_")
-            )
-        return compile(
-            *args, compiler_options_kvs=compiler_options_kvs, keepalive=keepalive, **rest
+        for_tpu = simulating() or any(isinstance(item, KernelCall) for item in keepalive or ())
+        options = tuple(
+            item
+            for item in compiler_options_kvs
+            if not (for_tpu and item[0].startswith("xla_tpu_"))
         )
+        while True:
+            try:
+                return compile(*args, compiler_options_kvs=options, keepalive=keepalive, **rest)
+            except jax.errors.JaxRuntimeError as error:
+                said = _UNKNOWN.search(str(error))
+                unknown = said[1] if said else ""
+                if not for_tpu or unknown.startswith("xla_cpu_") or unknown not in dict(options):
+                    raise
+                options = tuple(item for item in options if item[0] != unknown)
 
     return without

@@ -131,7 +131,8 @@ def install() -> None:
         check_not_serialized()
         accept_old_spellings(lambda: current() is not None)
         compiler: Any = pxla.UnloadedMeshExecutable
-        compile = surfacing_refusals(without_tpu_options(compiler.from_hlo))
+        plain = without_tpu_options(compiler.from_hlo, lambda: current() is not None)
+        compile = surfacing_refusals(plain)
         compiler.from_hlo = staticmethod(kept_with(compile))
         executor: Any = pxla.ExecuteReplicated
         executor.__call__ = surfacing_diagnostics(executor.__call__)
