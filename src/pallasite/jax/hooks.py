@@ -66,6 +66,7 @@ from pallasite.jax.partitioned import (
     surfacing_refusals,
 )
 from pallasite.jax.pinned import pin_to_arrays
+from pallasite.jax.platform_branches import take_tpu_branches
 from pallasite.jax.settings import Settings, Simulated
 from pallasite.jax.source_lines import keep_source_lines
 from pallasite.jax.special_numbers import look_at_results
@@ -126,6 +127,7 @@ def install() -> None:
         explain_tracing(lambda: current() is not None)
         keep_source_lines(lambda: current() is not None)
         pin_to_arrays(lambda: current() is not None)
+        take_tpu_branches(lambda: current() is not None)
         answer_for_target(current)
         allow_traced_programs(lambda: current() is not None)
         check_not_serialized()
