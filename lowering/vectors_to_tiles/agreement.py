@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -16,8 +16,16 @@ USES = 2
 """How often a value is counted in the layout that is chosen for it: it is made and used."""
 
 
+def _never() -> bool:
+    return False
+
+
 def meet(
-    values: Sequence[SSAValue], bits: int, c: Converter, *, only_stored: bool = False
+    values: Sequence[SSAValue],
+    bits: int,
+    c: Converter,
+    *,
+    only_stored: Callable[[], bool] = _never,
 ) -> VectorLayout:
     """The layout in which vectors of one shape meet.
 
@@ -26,7 +34,9 @@ def meet(
     that is `only_stored` need not be the same along an axis.
     """
     operands = [c.tiled(value) for value in values]
-    shape = operands[0].shape
+    shape, first = operands[0].shape, operands[0].layout
+    if first.bits == bits and all(operand.layout == first for operand in operands):
+        return first
     candidates = _candidates(operands, bits, only_stored)
     if len(candidates) == 1:
         return candidates[0]
@@ -61,7 +71,7 @@ def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
     them costs: the first layout with the most registers decides which dimensions lie where."""
     layouts = [o.layout for o in operands]
     leader = max(layouts, key=lambda layout: layout.register_count(operands[0].shape))
-    return _led(leader, operands, bits, only_stored=False)
+    return _led(leader, operands, bits, _never)
 
 
 def spelled_out(layout: VectorLayout, shape: tuple[int, ...]) -> VectorLayout:
@@ -72,7 +82,9 @@ def spelled_out(layout: VectorLayout, shape: tuple[int, ...]) -> VectorLayout:
     return layout.with_offsets(row, column)
 
 
-def _candidates(operands: Sequence[Tiled], bits: int, only_stored: bool) -> list[VectorLayout]:
+def _candidates(
+    operands: Sequence[Tiled], bits: int, only_stored: Callable[[], bool]
+) -> list[VectorLayout]:
     """A layout for each way in which the operands place dimensions, the one with the most
     registers first."""
     shape = operands[0].shape
@@ -83,7 +95,7 @@ def _candidates(operands: Sequence[Tiled], bits: int, only_stored: bool) -> list
 
 
 def _led(
-    leader: VectorLayout, operands: Sequence[Tiled], bits: int, only_stored: bool
+    leader: VectorLayout, operands: Sequence[Tiled], bits: int, only_stored: Callable[[], bool]
 ) -> VectorLayout:
     """The layout of operands that place their dimensions as `leader` does.
 
@@ -107,8 +119,10 @@ def _axes(layout: VectorLayout) -> tuple[int | None, int | None, int]:
     return layout.sublane_dim, layout.lane_dim, layout.tile_rows
 
 
-def _common(offsets: Sequence[int | None], extent: int, only_stored: bool) -> int | None:
+def _common(
+    offsets: Sequence[int | None], extent: int, only_stored: Callable[[], bool]
+) -> int | None:
     concrete = {o for o in offsets if o is not None}
-    if not concrete or (extent == 1 and None in offsets and not only_stored):
+    if not concrete or (extent == 1 and None in offsets and not only_stored()):
         return None
     return concrete.pop() if len(concrete) == 1 else 0

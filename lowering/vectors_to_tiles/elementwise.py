@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation
@@ -73,7 +73,7 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
     width = bits.pop()
     alike = [v for v in values if c.tiled(v).layout.bits == width]
     layout = (
-        meet(alike, width, c, only_stored=_only_stored(op.results[0]))
+        meet(alike, width, c, only_stored=partial(_only_stored, op.results[0]))
         if alike
         else VectorLayout.native(len(vectors[0].shape), width)
     )

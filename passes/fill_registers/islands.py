@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import cast
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -100,6 +101,7 @@ class Island:
         return _registers(value.type) - _registers(seen) if bit_width(value.type) > 1 else 0
 
 
+@lru_cache(maxsize=1 << 10)
 def _registers(kind: Attribute) -> int:
     bits, shape = bit_width(kind), shape_of(kind)
     if len(shape) == 1:
