@@ -88,11 +88,10 @@ def _blend(dtype: np.dtype[Any]) -> Function:
     bits = np.dtype(f"int{8 * dtype.itemsize}")
 
     def choose(cond: Any, a: Any, b: Any) -> Any:
-        chosen = cond.view(np.int8).astype(bits)
-        np.negative(chosen, out=chosen)
         other = b.view(bits)
         result = a.view(bits) ^ other
-        result &= chosen
+        # Where `cond` is 0, nothing of it is left.
+        np.multiply(result, cond, out=result)
         result ^= other
         return result.view(dtype)
 
