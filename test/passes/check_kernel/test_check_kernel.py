@@ -196,6 +196,8 @@ def dynamic(shape: str, loaded: str, index: str, multiple: int = 0) -> str:
         ("4x64x256xi8", "1x64x256xi8", "%d, %c0, %c0", 0),
         ("2x1x256xf32", "2x1x256xf32", "%c0, %d, %c0", 0),
         ("1x128xbf16", "1x128xbf16", "%d, %c0", 2),
+        ("1x256xf32", "1x128xf32", "%d, %c0", 0),
+        ("64x256xf32", "1x128xf32", "%d, %c0", 8),
     ],
 )
 def test_dynamic_indices_that_start_a_tile(
@@ -209,6 +211,7 @@ def test_dynamic_indices_that_start_a_tile(
     [
         ("64x256xf32", "8x256xf32", "%d, %c0", 4),
         ("64x256xf32", "64x1xf32", "%c0, %d", 0),
+        ("64x256xf32", "1x128xf32", "%d, %c0", 0),
         ("64x128xbf16", "8x128xbf16", "%d, %c0", 4),
         ("64x256xi8", "32x256xi8", "%d, %c0", 16),
         ("2048xf32", "1024xf32", "%d", 0),
