@@ -109,3 +109,17 @@ func.func @poison_is_not_packed(%x: !x, %o: memref<16x128xbf16, #tpu.tiled<(16,1
   tpu.store %o[%c0, %c0], %r sublanes [true, true, true, true, false, false, false, false] {grid.steps = array<i64: 16, 128>} : memref<16x128xbf16, #tpu.tiled<(16,128)(2,1),[1,1]>, #tpu.memory_space<vmem>>, vector<1x1x8x128x2xbf16>,
   func.return
 }
+
+// What says where the kernel's access lies is said of a register alone as of the first of a grid.
+// CHECK-LABEL: func.func @boxes(
+// CHECK:       tpu.load %x[%0, %0] {{.*}} {tpu.box = array<i64: 2, 3, 4, 5, 16, 256>}
+// CHECK:       tpu.load %x[%0, %0] {{.*}} {tpu.box = array<i64: 2, 3, 4, 5, 16, 256>}
+// CHECK:       tpu.load %x[%0, %{{[0-9]+}}] {{.*}} {tpu.box = array<i64: 2, -125, 4, 5, 16, 256>}
+func.func @boxes(%x: !x, %o: !x) {
+  %c0 = arith.constant 0 : index
+  %v = tpu.load %x[%c0, %c0] sublanes [true, true, true, true, true, true, true, true] {tpu.box = array<i64: 2, 3, 4, 5, 16, 256>} : !x, vector<8x128xf32>
+  %g = tpu.load %x[%c0, %c0] sublanes [true, true, true, true, true, true, true, true] {grid.steps = array<i64: 8, 128>, tpu.box = array<i64: 2, 3, 4, 5, 16, 256>} : !x, vector<1x2x8x128xf32>
+  tpu.store %o[%c0, %c0], %v sublanes [true, true, true, true, true, true, true, true] : !x, vector<8x128xf32>,
+  tpu.store %o[%c0, %c0], %g sublanes [true, true, true, true, true, true, true, true] {grid.steps = array<i64: 8, 128>} : !x, vector<1x2x8x128xf32>,
+  func.return
+}

@@ -53,6 +53,29 @@ def test_along_one_dimension() -> None:
     check(loop("8x128xf32", swap("%rows"), "%rows, %k", extra))
 
 
+@pytest.mark.parametrize("value", ["%lanes", "%spread"])
+def test_along_the_lanes(value: str) -> None:
+    """The lanes of a vector vary as much as those of one row that is repeated."""
+    row = memref("128xf32")
+    extra = f"""{TRUE}
+      %lanes32 = tpu.iota {{dimensions = array<i32: 1>}} : vector<8x128xi32>
+      %lanes = arith.sitofp %lanes32 : vector<8x128xi32> to vector<8x128xf32>
+      %row = memref.alloca() : {row}
+      %line = vector.load %row[%c0] : {row}, vector<128xf32>
+      %spread = vector.broadcast %line : vector<128xf32> to vector<8x128xf32>"""
+    beyond(loop("8x128xf32", swap(value), extra=extra), "carried-splat")
+    check(loop("8x128xf32", swap(value), "%lanes, %k", extra))
+
+
+def test_one_element_that_is_repeated() -> None:
+    one = memref("1xf32")
+    extra = f"""{TRUE}
+      %one = memref.alloca() : {one}
+      %element = vector.load %one[%c0] : {one}, vector<1xf32>
+      %spread = vector.broadcast %element : vector<1xf32> to vector<8x128xf32>"""
+    check(loop("8x128xf32", swap("%spread"), extra=extra))
+
+
 @pytest.mark.parametrize("first", ["%k, %l", "%l, %k", "%l, %l"])
 def test_varying_from_the_first_turn(first: str) -> None:
     check(loop("8x128xf32", swap("%l"), first, TRUE))
