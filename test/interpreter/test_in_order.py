@@ -12,7 +12,7 @@ import pytest
 from pallasite.api import with_call
 from pallasite.frontend import read
 from pallasite.interpreter import binding
-from pallasite.interpreter.in_order import Use, uses_of
+from pallasite.interpreter.in_order import Use, joined, uses_of
 from pallasite.interpreter.machine import spare as spare_memory
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.options import Options
@@ -92,6 +92,14 @@ def numbers(seed: int = 0) -> Any:
 )
 def test_what_a_kernel_sees(body: str, uses: tuple[Use, ...]) -> None:
     assert uses_of(find_kernel(read(kernel(body)))) == uses
+
+
+def test_an_array_that_is_both_is_seen_as_either_is() -> None:
+    layout, both, reads, fills = Use
+    uses = (reads, layout, reads, fills, both)
+    assert joined(uses, []) == [*uses]
+    assert joined(uses, [(0, 3)]) == [both, layout, reads, both, both]
+    assert joined(uses, [(1, 3), (2, 4)]) == [reads, layout, both, layout, both]
 
 
 def test_blocks_are_copies() -> None:

@@ -48,10 +48,13 @@ def test_the_larger_of_extended_integers_that_are_truncated_again(
         f"%c = arith.cmpi {operation[3:][0]}{'gt' if 'max' in operation else 'lt'}, %xw, %yw : "
         f"{wide}\n%m = arith.select %c, %xw, %yw : vector<32x128xi1>, {wide}\n"
     )
-    for body in (found, chosen):
+    opposite = chosen.replace("%c, %xw, %yw", "%c, %yw, %xw")
+    for body in (found, chosen, opposite):
         text = kernel(arguments, extended + body + truncated)
         (check if good else partial(beyond, code="narrow-integer"))(text)
     check(kernel(arguments, extended + found.replace("%yw", "%xw") + truncated))
+    other = f"%z = arith.constant dense<3> : {wide}\n" + chosen.replace("%xw, %yw :", "%xw, %z :")
+    check(kernel(arguments, extended + other + truncated))
 
 
 def chosen(element: str, between: str = "") -> str:
