@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 
 import pallasite
 from pallasite.dialects import make_context
+from pallasite.dialects.kernel import WRITTEN_ONCE
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
 
 from ..jaxlib_context import mosaic_context
@@ -268,3 +269,20 @@ def test_jaxlib_verifies(name: str) -> None:
     ir = pytest.importorskip("jaxlib.mlir.ir")
     with mosaic_context(), ir.Location.unknown():
         assert ir.Module.parse(generic(MODULES[name]())).operation.verify()
+
+
+def test_outputs_that_do_not_revisit_their_blocks_are_written_once() -> None:
+    ref = "memref<8x128xf32, #tpu.memory_space<vmem>>"
+    module = pallasite.parse(f"""
+pallas.kernel @k grid (i = 2 arbitrary, j = 3 arbitrary)
+  input %x: tensor<16x128xf32> in vmem block (8, 128) at (i, 0)
+  output %a: tensor<24x128xf32> in vmem block (8, 128) at (j, 0) revisits
+  output %b: tensor<16x128xf32> in vmem block (8, 128) at (i, 0)
+{{
+  %v = pallas.load %x[...] : {ref}
+  pallas.store %v, %a[...] : {ref}
+  pallas.store %v, %b[...] : {ref}
+}}
+""")
+    (kernel,) = pallasite.lower(module, "dma").body.block.ops
+    assert kernel.attributes[WRITTEN_ONCE] == DenseArrayBase.from_list(i64, [2])
