@@ -212,6 +212,19 @@ def test_reductions_and_scalars() -> None:
     check(of_registers(function, x, out=typed(LANES)), x, want=want)
 
 
+@pytest.mark.parametrize("bound", [-100, 0, 100])
+def test_whether_any_or_all_lanes_hold(bound: int) -> None:
+    x = numbers(LANES)
+
+    def function(x: Any) -> Any:
+        some, every = jnp.any(x > bound), jnp.all(x > bound)
+        return jnp.full((LANES,), jnp.where(some, 1, 0) + jnp.where(every, 2, 0), i32)
+
+    held = np.asarray(x) > bound
+    want = np.full(LANES, held.any() + 2 * held.all())
+    check(of_registers(function, x, out=typed(LANES, dtype=i32)), x, want=want)
+
+
 def test_compressed_and_expanded() -> None:
     x = numbers(LANES)
 
