@@ -18,7 +18,8 @@ from pallasite.dialects.locations import source_location
 from pallasite.frontend import read
 from pallasite.frontend.bytecode_encode import varint
 from pallasite.frontend.bytecode_format import ALIGNED, PADDING
-from pallasite.frontend.bytecode_reader import read_bytecode
+from pallasite.frontend.bytecode_reader import MAX_REGION_NESTING, read_bytecode
+from pallasite.frontend.bytecode_writer import write_bytecode
 
 Body = Callable[[str], bytes]
 
@@ -181,3 +182,15 @@ def test_function_keeps_its_attributes(body: Body) -> None:
     module = read(body("flash_bf16"))
     func = next(op for op in module.walk() if isinstance(op, FuncOp))
     assert "iteration_bounds" in func.attributes and "sym_name" in func.properties
+
+
+def test_regions_nest_up_to_a_limit() -> None:
+    def nested(depth: int) -> bytes:
+        module = ModuleOp([])
+        for _ in range(depth - 1):
+            module = ModuleOp([module])
+        return write_bytecode(module)
+
+    assert len(list(read_bytecode(nested(MAX_REGION_NESTING)).walk())) == MAX_REGION_NESTING
+    with pytest.raises(ReadError, match=rf"nest more than {MAX_REGION_NESTING} deep at byte \d+"):
+        read_bytecode(nested(MAX_REGION_NESTING + 1))
