@@ -25,7 +25,7 @@ _SMALL = 32
 """Destinations of so few registers are checked in every lane."""
 
 
-_SOME_LANES = np.array([0, 1, 50, 63, 64, 101, 126, 127])
+_SOME_LANES = np.array([0, 1, 8, 16, 32, 50, 63, 64, 101, 126, 127])
 _SOME_REGISTERS = 128
 """Above that number of registers, only some lanes are checked: the parts that the plan is put
 together of were checked in all."""

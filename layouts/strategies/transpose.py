@@ -163,14 +163,17 @@ def transpose_value(
     rows = layout.native_rows
     side = LANES // rows
     *lead, r, c = layout.grid_shape(shape)
-    padded = -(-r // side) * side
+    # What is the same in all rows fills as many registers as there are lanes of it then.
+    copies = 1 if layout.row is not None else -(-layout.extents(shape)[0] // rows)
+    padded = -(-r * copies // side) * side
     table = np.full((int(np.prod(lead)), padded, c), -1)
-    table[:, :r] = np.arange(table.shape[0] * r * c).reshape(table.shape[0], r, c)
+    held = np.arange(table.shape[0] * r * c).reshape(table.shape[0], r, c)
+    table[:, : r * copies] = np.repeat(held, copies, axis=1)
     flat = program.take(program.flat(value), table.reshape(-1))
     skipped, row = (0, None) if layout.column is None else divmod(layout.column, rows)
-    result = VectorLayout(layout.bits, layout.lane_dim, layout.sublane_dim, row, layout.row)
+    result = VectorLayout(layout.bits, layout.lane_dim, layout.sublane_dim, row, layout.row or 0)
     *_, r2, c2 = result.grid_shape(shape)
-    used = table.shape[0] * (r * c + r2 * c2) * side / table.size
+    used = table.shape[0] * (r * copies * c + r2 * c2) * side / table.size
     made = program.transpose_blocks(program.reshape(flat, (*lead, padded, c)), used)
     whole = np.arange(program.size(made)).reshape(table.shape[0], *program.values[made].grid[-2:])
     kept = whole[:, skipped : skipped + r2, :c2].reshape(-1)
