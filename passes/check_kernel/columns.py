@@ -20,7 +20,8 @@ from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector
 from pallasite.dialects.walking import operations
-from pallasite.passes.check_kernel.reshapes import joins_lanes
+from pallasite.passes.check_kernel.kept_once import kept_once
+from pallasite.passes.check_kernel.reshapes import joins_lanes, reshaped_from
 from pallasite.targets import Target
 
 _IN_LANES = (
@@ -44,6 +45,9 @@ class _Columns:
         self.target = target
         self.columns: set[SSAValue] = set()
         self.anywhere: set[SSAValue] = set()
+        self.alike: set[SSAValue] = set()
+        """Results of rows that are the same, once for all sublanes and lanes: they meet columns and
+        others, but what a loop carries on from them lies as they do."""
 
     def walk(self, function: func.FuncOp) -> None:
         for op in operations(function):
@@ -56,6 +60,8 @@ class _Columns:
                     raise _refused(op, self.target)
             if makes_column(op) or self._stays(op):
                 self.columns.add(op.results[0])
+            elif isinstance(op, vector.MultiReductionOp) and _of_rows_alike(op):
+                self.alike.update(op.results)
             elif _elementwise(op):
                 self._combine(op)
 
@@ -69,13 +75,16 @@ class _Columns:
         if not isinstance(op, vector.ShapeCastOp):
             return False
         ends = cast(AnyVector, op.results[0].type).get_shape()[-1:]
-        return _restored(op) in self.columns or (op.operands[0] in self.columns and ends != (1,))
+        start = reshaped_from(op)
+        return _restored(op) in self.columns or (start in self.columns and ends != (1,))
 
     def _combine(self, op: Operation) -> None:
         """An elementwise operation on columns gives a column; splats fit any layout."""
         values = [v for v in op.operands if isinstance(v.type, VectorType) and not self._free(v)]
+        alike = [v for v in values if v in self.alike]
+        values = [v for v in values if v not in self.alike]
         if not values:
-            self.anywhere.update(op.results)
+            (self.alike if alike else self.anywhere).update(op.results)
         elif any(v in self.columns for v in values):
             if not all(v in self.columns for v in values):
                 raise _refused(op, self.target)
@@ -109,7 +118,7 @@ def makes_column(op: Operation) -> bool:
         dims = [int(d) for d in op.reduction_dims.get_values()]
         spread = cast(AnyVector, result).get_shape()[-1] > 1
         restored = _reduces_nothing(op) and _restored(op) is not None
-        return rank - 1 in dims and spread and not restored
+        return rank - 1 in dims and spread and not restored and not _of_rows_alike(op)
     if isinstance(op, tpu.ReduceIndexOp):
         shape = cast(AnyVector, op.operands[0].type).get_shape()
         return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
@@ -119,10 +128,15 @@ def makes_column(op: Operation) -> bool:
         columns = numbers is None or numbers.lists()[3]
         return not columns and cast(AnyVector, op.results[0].type).get_shape()[-1:] > (1,)
     if isinstance(op, vector.ShapeCastOp):
-        source = list(cast(AnyVector, op.operands[0].type).get_shape())
+        # Reshapes that follow each other are one.
+        start = reshaped_from(op)
+        if start is None:
+            return False
+        source = list(cast(AnyVector, start.type).get_shape())
         result = list(cast(AnyVector, op.results[0].type).get_shape())
         column = len(source) > 1 and source[-1] == 1 and bool(result) and result[-1] > 1
-        return column and not joins_lanes(source, result) and _restored(op) is None
+        alike = source[:-1] == result and kept_once(start)[0]
+        return column and not joins_lanes(source, result) and _restored(op) is None and not alike
     return False
 
 
@@ -135,6 +149,14 @@ def _restored(op: Operation) -> SSAValue | None:
         if value.type == op.results[0].type:
             return value
     return None
+
+
+def _of_rows_alike(op: vector.MultiReductionOp) -> bool:
+    """Whether `op` reduces lanes, and no rows, of what is kept once for all rows of a register: it
+    gives one row of results for all of them."""
+    dims = [int(d) for d in op.reduction_dims.get_values()]
+    lanes = len(cast(AnyVector, op.source.type).get_shape()) - 1
+    return lanes in dims and lanes - 1 not in dims and kept_once(op.source)[0]
 
 
 def _reduces_nothing(op: vector.MultiReductionOp) -> bool:
