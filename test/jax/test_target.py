@@ -13,6 +13,7 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
+import jax.numpy as jnp  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 from pallasite.jax import simulate  # noqa: E402
@@ -84,3 +85,17 @@ def test_other_modules_of_the_same_loader_stay(monkeypatch: pytest.MonkeyPatch) 
         assert import_module(name).answer == 1
         monkeypatch.delitem(sys.modules, name)
     assert changed == ["late_one"]
+
+
+def test_devices_of_the_platform() -> None:
+    """Programs that name the TPU find the devices of the simulation; outside there is none."""
+    x = jnp.zeros((8, 128))
+    with simulate(target="v6e"):
+        assert jax.devices("tpu") == jax.devices()
+        assert jax.local_devices(backend="tpu") == jax.local_devices()
+        assert jax.device_count("tpu") == len(jax.devices())
+        assert "v6" in jax.devices("tpu")[0].device_kind
+        placed = jax.device_put(x, jax.devices("tpu")[-1])
+        assert jax.jit(lambda x: x + 1)(placed).devices() == {jax.devices()[-1]}
+    with pytest.raises(RuntimeError, match="tpu"):
+        jax.devices("tpu")

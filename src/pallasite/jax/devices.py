@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from jax._src import mesh_utils
+from jax._src import mesh_utils, xla_bridge
 from jax._src.lib import _jax
 from jax._src.pallas.mosaic import core as tpu_core
 from jax._src.pallas.mosaic import tpu_info
@@ -33,6 +33,7 @@ Current = Callable[[], Settings | None]
 def answer_for_target(current: Current) -> None:
     """From now on, `current` decides for which target the questions are answered, if any."""
     _answer_of_devices(current)
+    _answer_for_backend(current)
     loaded = sys.modules.get(TESTS)
     if loaded is not None:
         _answer_tests(current, loaded)
@@ -62,6 +63,17 @@ def answer_for_target(current: Current) -> None:
     tpu_info.get_num_device_cores = get_num_device_cores
     tpu_core.create_tensorcore_mesh = create_tensorcore_mesh
     pltpu.create_tensorcore_mesh = create_tensorcore_mesh
+
+
+def _answer_for_backend(current: Current) -> None:
+    """`jax.devices("tpu")` are the devices that the simulation has."""
+    get_backend: Any = xla_bridge.get_backend
+
+    @functools.wraps(get_backend)
+    def backend(platform: Any = None) -> Any:
+        return get_backend("cpu" if platform == "tpu" and current() is not None else platform)
+
+    xla_bridge.get_backend = backend
 
 
 def _answer_of_devices(current: Current) -> None:
