@@ -236,7 +236,7 @@ class Tracer:
             raise self.unsupported(message, *ADVICE.get(equation.name, ()))
         try:
             for aval in equation.outputs:
-                types.check_elements(aval)
+                types.check_elements(aval, equation.inputs)
             results = found(equation)
         except types.UnsupportedType as error:
             raise self.unsupported(error.message, error.advice, code="unsupported-type") from None

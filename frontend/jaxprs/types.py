@@ -104,17 +104,24 @@ def type_of(aval: Any, core: Any = tpu_core.CoreType.TC) -> Attribute:
     return value_type(aval.shape, element_type(aval.dtype))
 
 
-def check_elements(aval: Any) -> None:
-    """Raises `UnsupportedType` for a vector without elements."""
+def check_elements(aval: Any, operands: Sequence[Any]) -> None:
+    """Raises `UnsupportedType` for a vector without elements, made of `operands`."""
     shape = getattr(aval, "shape", ())
-    if 0 in shape and not isinstance(aval, state_types.AbstractRef):
-        raise UnsupportedType(
-            f"a vector of shape {tuple(shape)} has no elements, and registers do",
-            "leave it out; jnp.roll makes one when it rolls by a multiple of the size, "
-            "jnp.pad(mode='edge') where it does not pad: concatenate the edges, "
-            "jnp.concatenate([x[:1], x, x[-1:]], 0); lax.associative_scan makes one of its last "
-            "rows: go through the rows with lax.fori_loop",
+    if 0 not in shape or isinstance(aval, state_types.AbstractRef):
+        return
+    advice = (
+        "leave it out; jnp.roll makes one when it rolls by a multiple of the size, "
+        "jnp.pad(mode='edge') where it does not pad: concatenate the edges, "
+        "jnp.concatenate([x[:1], x, x[-1:]], 0); lax.associative_scan makes one of its last "
+        "rows: go through the rows with lax.fori_loop"
+    )
+    if any(isinstance(ref, state_types.AbstractRef) and 0 in ref.shape for ref in operands):
+        advice = (
+            "an array of the call has none: call the kernel where x.size > 0 only, or over blocks "
+            "of a grid, which has no steps then: grid=(x.shape[0] // 8,)"
         )
+    message = f"a vector of shape {tuple(shape)} has no elements, and registers do"
+    raise UnsupportedType(message, advice)
 
 
 def ref_type(

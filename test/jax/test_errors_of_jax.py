@@ -183,6 +183,21 @@ def test_advice(function: Any, told: str) -> None:
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_arrays_without_elements(form: str) -> None:
+    """Blocks of a grid are none of them, as the note says."""
+    x = jnp.ones((0, 128))
+    call = pl.pallas_call(
+        lambda x, o: o.__setitem__(..., x[...]), out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype)
+    )
+    with simulate(form=form):
+        with pytest.raises(Exception, match="has no elements") as caught:
+            jax.block_until_ready(call(x))
+        said = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+        assert "grid=(x.shape[0] // 8,)" in said and "jnp.roll" not in said
+        assert copied(x, (8, 128), (x.shape[0] // 8,)).shape == x.shape
+
+
 def copied(x: Any, block: tuple[int, ...], grid: tuple[int, ...]) -> Any:
     """`x`, copied in blocks of the first two dimensions."""
 
