@@ -92,8 +92,12 @@ def _float(
     round_bf16 = rounder(bf16)
     wide = [width(t) == 32 if is_float(t) else width(t) > 8 for t in (left, right)]
 
+    def plain(x: Array) -> Array:
+        # Here rather than in each product that it meets.
+        return _of_rows(_as_float(x))
+
     def rounded(x: Array) -> Array:
-        return round_bf16(_as_float(x))
+        return _of_rows(round_bf16(_as_float(x)))
 
     def halves(x: Array) -> Array:
         x = _as_float(x)
@@ -111,7 +115,7 @@ def _float(
     if mode is ContractPrecision.BF16X3 and any(wide):
         return Product(halves, halves, three)
     left_step, right_step = (
-        rounded if is_wide and mode is ContractPrecision.BF16 else _as_float for is_wide in wide
+        rounded if is_wide and mode is ContractPrecision.BF16 else plain for is_wide in wide
     )
     return Product(left_step, right_step, single)
 
@@ -165,7 +169,7 @@ def _float_product(passes: Passes, acc: Array) -> Array:
 
 def _accumulate(lhs: Array, rhs: Array, before: Array, total: Array) -> None:
     """Sets `total` to `before` and the products of one contracted group; both may be the same."""
-    deep, (rows, width_) = _of_rows(lhs), total.shape
+    deep, rhs, (rows, width_) = _of_rows(lhs), _of_rows(rhs), total.shape
     # Sums of whole rows are quicker, but for what the cache does not hold.
     wide = width_ if total.size <= _CACHED else GROUP
     apart = np.empty((rows, wide), np.float32) if before is total else None
@@ -173,7 +177,7 @@ def _accumulate(lhs: Array, rhs: Array, before: Array, total: Array) -> None:
         part = slice(first, first + wide)
         products = total[:, part] if apart is None else apart
         for n in range(0, wide, GROUP):
-            group = _of_rows(rhs[:, first + n : first + n + GROUP])
+            group = rhs[:, first + n : first + n + GROUP]
             # Padding contributes nothing; but zero times infinity would be NaN.
             if group[0, 0] or group.any() or not np.isfinite(deep).all():
                 np.matmul(deep, group, out=products[:, n : n + GROUP])
