@@ -150,7 +150,10 @@ def first_extremum(op: grid.FirstExtremumOp, facts: Facts) -> Function:
         for number, piece in enumerate(pieces[1:], 1):
             stays = holds(best, x[piece])
             stays |= best != best
-            np.copyto(place, number * step, where=np.logical_not(stays, out=stays))
+            # All of them, for masked copies branch at each.
+            moved = number * step - place
+            moved *= np.logical_not(stays, out=stays)
+            place += moved
             best = fold(best, x[piece])
         return fold.reduce(x, axis=dim, keepdims=True), place
 

@@ -70,6 +70,23 @@ def test_one_is_not_equal_as_the_tpu_executes_it(meaning):
     assert result.tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize(
+    ("element", "dtype"), [("f32", np.float32), ("i32", np.int32), ("i16", np.int16)]
+)
+def test_masks_that_lie_otherwise_in_memory_choose_the_same(meaning, element, dtype):
+    """Bits of both sides, those of NaN and of -0.0 too."""
+    v, m = f"vector<6x8x128x{element}>", "vector<6x8x128xi1>"
+    select = meaning(f"%r = arith.select %m, %a, %b : {m}, {v}", m=m, a=v, b=v)
+    numbers = np.random.default_rng(0)
+    bits = numbers.integers(0, 256, (2, 6, 8, 128 * np.dtype(dtype).itemsize), np.uint8)
+    a, b = bits.view(dtype)
+    spread = np.broadcast_to(numbers.random((8, 128)) < 0.5, (6, 8, 128))
+    turned = (numbers.random((128, 8, 6)) < 0.5).T
+    for mask in (spread, turned, turned.copy()):
+        expected = np.where(mask, a.view(f"u{a.itemsize}"), b.view(f"u{a.itemsize}"))
+        assert select(mask, a, b).tobytes() == expected.tobytes()
+
+
 def test_select(meaning):
     m, v = "vector<4xi1>", "vector<4xf32>"
     mask = np.array([True, False, True, False])

@@ -32,6 +32,20 @@ def test_take_fills_with_poison(meaning):
     assert (meaning(text, 1, a=V)(X)[0] < -1e13).all()
 
 
+@pytest.mark.parametrize(("dim", "places"), [(0, "1x3"), (1, "4x1")])
+@pytest.mark.parametrize(("kind", "find"), [("maximumf", np.argmax), ("minimumf", np.argmin)])
+def test_places_of_first_extrema(meaning, dim, places, kind, find):
+    """Of NaN, infinities, zeros of both signs and ties."""
+    text = f'%v, %p = grid.first_extremum %a dim {dim} step 128 kind "arith.{kind}" : {V}'
+    text += f" -> vector<{places}x8x128xf32>, vector<{places}x8x128xi32>"
+    numbers = np.array([0, -0.0, 1, -1, np.nan, np.inf, -np.inf], np.float32)
+    x = SEED.choice(numbers, X.shape, p=[0.2, 0.2, 0.2, 0.2, 0.1, 0.05, 0.05])
+    value, place = meaning(text, a=V)(x)
+    np.testing.assert_array_equal(place, 128 * find(x, dim, keepdims=True))
+    taken = np.take_along_axis(x, place // 128, dim)
+    np.testing.assert_array_equal(value, taken)
+
+
 @pytest.mark.parametrize("element", ["f32", "i32", "i1"])
 def test_poison_patterns_differ(meaning, element):
     first, second = (meaning(f"%r = grid.poison : vector<2x8x128x{element}>", p)() for p in (0, 1))
