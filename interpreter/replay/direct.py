@@ -161,16 +161,20 @@ class _Stores:
         *before, store = lines
         target, (value,) = store.write, store.takes
         while before and isinstance(target, Box) and self._last[value] <= number:
-            maker = before.pop()
-            if maker.look is not None and maker.makes == (value,):
-                (under,) = maker.takes
-                target = self._under(maker.look, under, value, target)
-                value = under
-                continue
-            joined = self._computed(maker, value, target)
-            if joined is not None:
-                lines[len(before) :] = [joined]
-            return
+            maker = before[-1]
+            if maker.look is None or maker.makes != (value,):
+                joined = self._computed(maker, value, target)
+                if joined is not None:
+                    lines[len(before) - 1 :] = [joined]
+                    return
+                break
+            (under,) = maker.takes
+            target = self._under(maker.look, under, value, target)
+            value = under
+            before.pop()
+        if value not in store.takes and isinstance(target, Box):
+            # What is stored need not be seen otherwise first.
+            lines[len(before) :] = [store._replace(takes=(value,), write=target)]
 
     def _under(
         self, look: Callable[[Array], Array], value: int, seen: int, target: Box

@@ -209,6 +209,13 @@ def test_a_result_of_another_shape_is_computed_where_it_is_stored() -> None:
     assert left == [Line("f({0}, {1}, out={w})", (0, 0), write=block("o0"), ufunc=np.add)]
 
 
+def test_what_is_used_again_is_stored_without_another_shape() -> None:
+    row, tell = Box("o0", (32,), F32, 0, (4,)), Line("f({0})", (1,))
+    lines = [load(0, "i0"), double(0, 1), flat(1, 2), store(2, row), tell]
+    left, _ = direct(lines, [SQUARE, SQUARE, FLAT], named)
+    assert left == [double(0, 1), store(1, block("o0")), tell]
+
+
 @pytest.mark.parametrize("slot", [0, 1])
 def test_what_changes_while_it_is_used_is_copied(slot: int) -> None:
     change = Line("{w}[...] = 1", write=block("m0", slot))
