@@ -9,6 +9,7 @@ binds nobody; what lies behind the slice is poison when the transfer has landed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
@@ -46,37 +47,43 @@ def multiples_of_view(view: SSAValue) -> dict[int, int]:
     return _of_view(view, multiples)
 
 
-def edges_of_view(view: SSAValue) -> dict[int, int]:
-    """The size of the block of a pipeline that such a slice is the first part of, in each dimension
-    where the pipeline finds out how long that part is: the last block may reach over the edge of
-    its array, and a bounded slice may be shorter than its block.
+def edges_of_copy(copy: tpu.EnqueueDmaOp) -> dict[int, int]:
+    """The size of the block of a pipeline of which the target of a copy is the first part, in each
+    dimension where the pipeline finds out how long that part is: the last block may reach over the
+    edge of its array, and a bounded slice may be shorter than its block.
     """
-    return _of_view(view, _edges)
+    semaphores = copy.target_semaphore
+    while semaphores is not None and isinstance(
+        view := semaphores.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp
+    ):
+        semaphores = view.operands[0]
+    # A pipeline has a semaphore for each of its blocks.
+    slots = 1 if semaphores is None else prod(shape_of(semaphores.type))
+    return _of_view(copy.target, lambda slice: _edges(slice, slots))
 
 
-def _edges(slice: tpu.MemrefSliceOp) -> dict[int, int]:
+def _edges(slice: tpu.MemrefSliceOp, slots: int) -> dict[int, int]:
     unknown = (d for d, n in enumerate(shape_of(slice.result.type)) if n == DYNAMIC_INDEX)
     found: dict[int, int] = {}
     for d, size in zip(unknown, slice.operands[_sizes_from(slice) :], strict=True):
         owner = size.owner
         if isinstance(owner, tpu.AssumeMultipleOp) and is_rounded(owner):
-            block = _block(slice, d, owner.value)
+            block = _block(slice, d, owner.value, slots)
             if block is not None:
                 found[d] = block
     return found
 
 
-def _block(slice: tpu.MemrefSliceOp, d: int, size: SSAValue) -> int | None:
+def _block(slice: tpu.MemrefSliceOp, d: int, size: SSAValue, slots: int) -> int | None:
     """How long the block is in dimension `d`, of which a pipeline's slice of `size` is a part."""
     buffer = shape_of(slice.mem_ref.type)
-    sizes = _constants(size)
-    if len(buffer) == 1:
-        # Flat blocks lie one behind the other in a buffer.
-        return max(sizes) if sizes and buffer[d] % max(sizes) == 0 else None
-    if arith.known_integer(slice.base_idx[d]) != 0:
+    # Flat blocks lie one behind the other in a buffer.
+    block = buffer[d] // slots if len(buffer) == 1 else buffer[d]
+    if len(buffer) > 1 and arith.known_integer(slice.base_idx[d]) != 0:
         return None
-    known = len(sizes) == 1 or max(sizes, default=None) == buffer[d]
-    return buffer[d] if known or _is_cut_at_the_end(size) else None
+    sizes = _constants(size)
+    known = len(sizes) == 1 or max(sizes, default=None) == block
+    return block if known or _is_cut_at_the_end(size) else None
 
 
 def _is_cut_at_the_end(size: SSAValue) -> bool:

@@ -11,11 +11,17 @@ from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu
 from pallasite.dialects.kernel import BLOCK, SLOTS
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.promises import edges_of_view, multiples_of_view
+from pallasite.dialects.promises import edges_of_copy, multiples_of_view
 from pallasite.dialects.types import integers_in, memory_space, shape_of
 from pallasite.interpreter.effects.semaphores import peer_of
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.rounding import block_reach, reach, spoil_block
+from pallasite.interpreter.machine.rounding import (
+    block_reach,
+    fill_edge,
+    reach,
+    spoil_behind,
+    spoil_block,
+)
 from pallasite.interpreter.machine.semaphores import Wait, amount_of
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
@@ -59,7 +65,7 @@ def _edges(op: tpu.EnqueueDmaOp) -> dict[int, int]:
         return {}
     block = op.attributes.get(BLOCK)
     if block is None:
-        return edges_of_view(op.target)
+        return edges_of_copy(op)
     sizes = integers_in(block) if isinstance(block, DenseArrayBase) else ()
     shape = shape_of(op.target.type)
     if len(sizes) != len(shape) or any(n > m for n, m in zip(shape, sizes, strict=True)):
@@ -89,8 +95,13 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
             spoil_block(target, blocks)
         beyond = block_reach(source, target, edges) if edges else None
         edge = beyond is not None
-        if edge:
+        if beyond is not None and edge:
             core.machine.overruns = True
+            if 0 in target.shape:
+                # Nothing is moved, and the rest of the block is all of it.
+                spoil_behind(target, beyond.shape)
+                fill_edge(source, target, beyond.shape)
+                beyond, edge = None, False
         elif rounded:
             beyond = reach(target, rounded)
         other = peer(core, operands[ids:])

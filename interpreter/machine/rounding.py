@@ -60,14 +60,12 @@ def reach(target: Ref, multiples: Mapping[int, int]) -> Ref | None:
 def block_reach(source: Ref, target: Ref, edges: Mapping[int, int]) -> Ref | None:
     """The block of which `target` is the first part, of sizes `edges` by dimension; None if the
     `source` has all of it."""
-    if 0 in target.shape:
-        return None
     shape = list(target.shape)
     beyond = False
     for d, size in edges.items():
         shape[d] = max(shape[d], size)
         beyond = beyond or _inside(source, d) < shape[d]
-    return _grown(target, tuple(shape)) if beyond else None
+    return _grown(target, tuple(shape)) if beyond and 0 not in shape else None
 
 
 def _inside(source: Ref, d: int) -> int:

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 
 from pallasite.dialects import tpu
 from pallasite.dialects.kernel import BLOCK
-from pallasite.dialects.promises import edges_of_view
+from pallasite.dialects.promises import edges_of_copy
 from pallasite.dialects.types import shape_of
 from pallasite.dialects.walking import of_kind
 
@@ -19,7 +19,7 @@ from pallasite.dialects.walking import of_kind
 def mark_partial_blocks(function: FuncOp) -> None:
     """Gives those copies the attribute `tpu.block`."""
     for copy in of_kind(function, tpu.EnqueueDmaOp):
-        edges = edges_of_view(copy.target)
+        edges = edges_of_copy(copy)
         if edges:
             sizes = [edges.get(d, n) for d, n in enumerate(shape_of(copy.target.type))]
             copy.attributes[BLOCK] = DenseArrayBase.from_list(i64, sizes)

@@ -37,7 +37,7 @@ def doubled(x: Any, spec: Any, steps: int) -> Any:
         num_scalar_prefetch=1, grid=(), in_specs=[anywhere], out_specs=anywhere
     )
     shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
-    table = np.array([0, 8, 24, 8, 16, 8], np.int32)
+    table = np.array([0, 8, 24, 0, 8, 16, 8, 0], np.int32)
     return pl.pallas_call(body, grid_spec=grid_spec, out_shape=shape)(table, x)
 
 
@@ -47,7 +47,7 @@ def rows(size: Any, place: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def listed(table: Any) -> Any:
     def place(i: Any) -> Any:
-        return (pl.ds(table[i], table[i + 3]), 0)
+        return (pl.ds(table[i], table[i + 4]), 0)
 
     return pl.BlockSpec((pl.BoundedSlice(16), 128), place)
 
@@ -59,12 +59,15 @@ def flat(table: Any) -> Any:
 BOUNDED = pl.BoundedSlice(16)
 PARTS = {
     "slices of a table": ((32, 128), listed, 3),
+    "slices, one of which is empty": ((32, 128), listed, 4),
     "slices that are known": ((32, 128), rows(BOUNDED, lambda i: pl.ds(i * 8, 8)), 4),
     "slices of a constant size": ((8, 128), rows(BOUNDED, lambda i: pl.ds(0, 8)), 1),
     "slices over the end": ((36, 128), rows(BOUNDED, lambda i: pl.ds(i * 16, 16)), 3),
     "elements over the end": ((20, 128), rows(pl.Element(8), lambda i: i * 8), 3),
     "a block over the end": ((20, 128), rows(32, lambda i: i), 1),
     "flat blocks over the end": ((2500,), flat, 3),
+    "a flat block over the end": ((1565,), flat, 2),
+    "one flat block": ((600,), flat, 1),
     "a flat block as long as its tiles": ((3000,), flat, 3),
 }
 
