@@ -83,7 +83,8 @@ def _operands(
         space = types.space_name(mapping.transformed_block_aval.memory_space)
         found: WindowAttr | None = None
         if space not in IN_PLACE and sizes:
-            found = window(tracer, mapping, sizes, prefetched, maps)
+            stays = space == "vmem" and mapping.has_trivial_window()
+            found = window(tracer, mapping, sizes, prefetched, maps, stays=stays)
         elif not mapping.has_trivial_window():
             mapped = bool(grid_mapping.vmapped_dims)
             raise _not_whole(tracer, mapping, space, gridded=bool(sizes), mapped=mapped)

@@ -27,8 +27,12 @@ def window(
     maps: list[Region],
     consts: Sequence[Value] = (),
     surroundings: Surroundings | None = None,
+    *,
+    stays: bool = False,
 ) -> WindowAttr:
     """The window of a `BlockMapping`; an index map that is not affine is added to `maps`.
+
+    An array that `stays` whole where it is has one buffer, whatever is asked for.
 
     `grid` holds the sizes of all axes (None if unknown), `prefetch` the types of the refs that
     index maps may read, `consts` what the map captures.
@@ -52,7 +56,8 @@ def window(
         index_map = len(maps)
         maps.append(_region(tracer, mapping, len(grid), prefetch, len(words), consts, surroundings))
     dims += [DimAttr("blocked", size) for size in words]
-    return WindowAttr(dims, index_map, **_pipelining(tracer, mapping.pipeline_mode))
+    pipelining = {} if stays else _pipelining(tracer, mapping.pipeline_mode)
+    return WindowAttr(dims, index_map, **pipelining)
 
 
 def _dimension(tracer: Tracer, dim: Any) -> DimAttr:

@@ -115,3 +115,31 @@ def test_results_are_not_copied_before(compiler: Any) -> None:
         pallasite.lower(module, "mosaic", "v7x")
     assert caught.value.code == "vmem-exhausted"
     assert not asked(module, "v7x", compiler, layout_passes=True).accepted
+
+
+MODES = (pl.Buffered(3), pl.Buffered(2, use_lookahead=True), pl.Buffered(1))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_whole_arrays_have_one_buffer_whatever_is_asked(mode: Any, compiler: Any) -> None:
+    def body(x: Any, y: Any, o: Any) -> None:
+        o[...] = x[...] + y[...]
+
+    def moved(i: Any) -> Any:
+        return i, 0
+
+    spec = pl.BlockSpec((8, 128), moved)
+    call = pl.pallas_call(
+        body,
+        grid=(4,),
+        in_specs=[pl.BlockSpec((8, 128), lambda i: (0, 0), pipeline_mode=mode), spec],
+        out_specs=spec,
+        out_shape=jax.ShapeDtypeStruct((32, 128), f32),
+    )
+    x, y = np.ones((8, 128), np.float32), np.arange(4096, dtype=np.float32).reshape(32, 128)
+    module = trace(call, x, y, target="v5e")
+    (result,) = pallasite.run(module, [x, y], form="pallas", target="v5e")
+    np.testing.assert_array_equal(result, y + 1)
+    lowered = pallasite.lower(module, "mosaic", "v5e")
+    assert "double_buffered" not in str(lowered)
+    assert asked(lowered, "v5e", compiler, layout_passes=True).accepted
