@@ -150,6 +150,14 @@ def test_replication_of_differing_elements_is_refused():
         plan(Move.relayout(N2, (8, 128), VectorLayout.native(2, 32, 0, None)), V6E)
 
 
+def test_one_column_serves_all_lanes():
+    lanes = VectorLayout.native(2, 32, 0, None)
+    column = Move.broadcast((N2, (8, 1)), lanes, (8, 300))
+    assert plan(column, V6E).instructions == 1
+    more = VectorLayout.native(3, 32, 0, None)
+    assert plan(Move.broadcast((lanes, (8, 300)), more, (2, 8, 300)), V6E).instructions == 0
+
+
 def test_replicated_sources_give_up_replication_for_free():
     source = VectorLayout.replicated(2, 16), (1, 1)
     made = plan(Move.broadcast(source, VectorLayout.native(2, 16), (100, 300)), V6E)
