@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
 
 from pallasite.diagnostics import VerifyError
-from pallasite.dialects import tpu
+from pallasite.dialects import memref, tpu
 from pallasite.dialects.kernel import BLOCK, SLOTS
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.promises import edges_of_copy, multiples_of_view
-from pallasite.dialects.types import integers_in, memory_space, shape_of
+from pallasite.dialects.types import integers_in, memory_space, shape_of, tiling_of
 from pallasite.interpreter.effects.semaphores import peer_of
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.rounding import (
@@ -64,6 +65,9 @@ def _edges(op: tpu.EnqueueDmaOp) -> dict[int, int]:
     if memory_space(op.target.type) != "vmem" or op.device_id is not None or op.core_id is not None:
         return {}
     block = op.attributes.get(BLOCK)
+    if block is not None and _is_tiled_otherwise(op.target):
+        # The rest of the block does not follow in the tiles of the array.
+        return {}
     if block is None:
         return edges_of_copy(op)
     sizes = integers_in(block) if isinstance(block, DenseArrayBase) else ()
@@ -75,6 +79,18 @@ def _edges(op: tpu.EnqueueDmaOp) -> dict[int, int]:
             source_location(op),
         )
     return {d: n for d, (n, known) in enumerate(zip(sizes, shape, strict=True)) if n != known}
+
+
+def _is_tiled_otherwise(view: SSAValue) -> bool:
+    """Whether a view has other tiles than the buffer that it shows a part of."""
+    buffer = view
+    while buffer.owner.__class__ is not Block and not isinstance(buffer.owner, memref.AllocaOp):
+        operands = cast(Operation, buffer.owner).operands
+        if not operands:
+            break
+        buffer = operands[0]
+    one, other = tiling_of(view.type), tiling_of(buffer.type)
+    return one is not None and other is not None and one.tiles != other.tiles
 
 
 @effect(tpu.EnqueueDmaOp)

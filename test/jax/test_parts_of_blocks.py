@@ -83,6 +83,15 @@ def test_parts_of_blocks_are_no_finding(part: str, form: str) -> None:
     np.testing.assert_array_equal(np.asarray(result), 2 * x)
 
 
+@pytest.mark.parametrize("form", ["mosaic", "tiles", "vreg"])
+def test_arrays_in_tiles_of_few_rows(form: str) -> None:
+    """The copy sees the buffer in the array's tiles, in which the rest of the block is not."""
+    x = np.arange(512).reshape(4, 128).astype(jnp.bfloat16)
+    with simulate(target="v7x", form=form):
+        result = doubled(x, rows(32, lambda i: i), 1)
+    np.testing.assert_array_equal(np.asarray(result), x + x)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_what_a_bounded_slice_leaves_is_poison(form: str) -> None:
     """Results tell of it: the rest of a block is not what an earlier step left there."""
