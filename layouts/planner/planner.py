@@ -55,6 +55,8 @@ _PER_STEP = 512
 """Where a search ends after so many steps, it is not begun with more stretches of rows for each."""
 _SMALL = 32
 """Destinations of at most this many registers are not taken apart into copies."""
+_PIECES = 64
+"""Registers that cost so much each, in stages, are of more pieces than a search finds soon."""
 _NO_PLAN = "movement"
 
 _LOG = logging.getLogger(__name__)
@@ -126,7 +128,8 @@ def _as_one(move: Move, costs: Costs) -> Plan:
     if not stages.several or not costs.stages:
         return _at_once(move, costs)
     simple = stages.steps > 1 and registers(move) <= _SMALL
-    native = all(la.is_native for la, _ in (*move.sources, move.destination))
+    ends = (*move.sources, move.destination)
+    native = all(la.is_native and not (la.row or la.column) for la, _ in ends)
     only = stages.are_all(costs)
     first = only or (stages.come_first and not (simple and native))
     if first:
@@ -144,6 +147,9 @@ def _as_one(move: Move, costs: Costs) -> Plan:
 
 def _better_at_once(move: Move, costs: Costs, staged: Plan) -> Plan:
     """A plan that is not made in stages, if it is found soon and costs less than one that is."""
+    most = max(registers(move), source_registers(move))
+    if staged.cost > _PIECES * costs.copies * most:
+        return staged
     try:
         made = _at_once(move, replace(costs.below(staged.cost), steps=SOON, stages=False))
     except Unsupported:

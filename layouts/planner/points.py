@@ -127,8 +127,11 @@ def _renamed(step: Step, renamed: Sequence[Array], points: Points) -> Iterator[t
     missing = np.ones(points.number.size, np.bool_)
     for operand, register in zip(step.operands, renamed, strict=True):
         there = register >= 0
+        if not there.any():
+            continue
         missing &= ~there
-        yield operand, points.moved(register=register).only(there)
+        # Of several operands each gives a few: these are picked out first.
+        yield operand, points.only(there).moved(register=register[there])
     if missing.any():
         yield -1, points.only(missing)
 
@@ -140,8 +143,9 @@ def _by_words(step: Step, points: Points) -> Iterator[tuple[int, Points]]:
     match step:
         case SublaneShuffle():
             which, row = np.divmod(np.array(step.pattern)[sublane], SUBLANES)
+            turned = points.moved(sublane=row)
             for number, operand in enumerate(step.operands):
-                yield operand, points.moved(sublane=row).only(which == number)
+                yield operand, turned.only(which == number)
         case RotateLanes():
             yield first, points.moved(lane=(lane - step.amount) % LANES)
         case Select():

@@ -126,6 +126,11 @@ class Search:
     def _packed(self, packing: int) -> None:
         """Elements that move within words; what promises to be cheapest is tried first."""
         found, costs = self._found, self._costs
+        if not self._plans:
+            # To judge what they cost, all is looked at once more.
+            self._first -= found.register.size / _LOOKED
+            if self._first < 0:
+                return
         formats = formats_of(self._move.bits, costs)
         shifts, amounts, unpacking = floors(found, packing, formats)
         ways: list[tuple[int, str, Build]] = []

@@ -8,6 +8,7 @@ import pytest
 
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move, Reshape, Transpose
+from pallasite.layouts.plan import Plan
 from pallasite.layouts.planner import planner
 from pallasite.layouts.planner.check import performs
 from pallasite.layouts.planner.costs import Costs
@@ -15,6 +16,7 @@ from pallasite.layouts.planner.demand import ALL_LANES
 from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.planner.trace import Trace
 from pallasite.layouts.strategies.stages import Stages
+from pallasite.layouts.strategies.transpose import Planner
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 
@@ -170,3 +172,28 @@ def test_several_steps_may_be_one_simple_movement(tile_rows: int):
     staged = stages.best(plan, V5E)
     assert stages.come_first and stages.steps == 2 and staged is not None
     assert plan(move, V5E).cost < staged.cost / 5
+
+
+@pytest.mark.parametrize("column", [0, 70])
+def test_what_begins_within_a_tile_is_planned_in_stages_first(
+    monkeypatch: pytest.MonkeyPatch, column: int
+):
+    """Several steps of few registers that do not are one simple movement, as a rule."""
+    steps = Transpose((187, 2, 299), (1, 2, 0)), Reshape((187, 2, 299), (299, 374))
+    source = replace(VectorLayout.native(3, 4), column=column), (299, 187, 2)
+    move = Move((source,), (VectorLayout.native(2, 4), (299, 374)), steps)
+    asked: list[str] = []
+
+    def at_once(_move: Move, _costs: Costs) -> Plan:
+        asked.append("at once")
+        raise Unsupported("movement", "nothing is found")
+
+    def in_stages(_self: Stages, _plan: Planner, _costs: Costs, _steps: int = 0) -> None:
+        asked.append("stages")
+
+    monkeypatch.setattr(planner, "_at_once", at_once)
+    monkeypatch.setattr(Stages, "best", in_stages)
+    planner.plan_or_none.cache_clear()
+    with pytest.raises(Unsupported):
+        plan(move, V5E)
+    assert asked[0] == ("stages" if column else "at once")

@@ -241,7 +241,7 @@ def test_rows_change_apart_of_a_part():
     layout = VectorLayout.native(3, 16)
     reshape = Reshape((32, 12, 40), (32, 480))
     part = Slice((17, 480), (9, 0), (1, 1))
-    flat = VectorLayout.native(2, 16, 3, 5)
+    flat = VectorLayout.native(2, 16, 3)
     move = Move(((layout, (32, 12, 40)),), (flat, (17, 480)), (reshape, part))
     assert "rows apart" in plan(move, Costs.of(get_target("v5e"))).how
     check(moving.Case(move, lambda x: x.reshape(32, 480)[9:26]), "v5e", TYPES[16][0], 0)
