@@ -197,6 +197,29 @@ def test_lanes_of_several_registers_begin_with_a_tile(sliced: bool) -> None:
     check(spread("i4", 4, 128, sliced), "v6e")
 
 
+@pytest.mark.parametrize(("begin", "good"), [(25, False), (24, True)])
+def test_sums_of_rows_and_other_rows_begin_where_lanes_did(begin: int, good: bool) -> None:
+    wide, rows, lanes = "1x32x256xf32", "1x16x159xf32", "159xf32"
+    loaded = (
+        f"%c = arith.constant {begin} : index\n"
+        f"%w = vector.load %x[%c0, %c0, %c] : {memref(wide)}, vector<{rows}>\n"
+        f"%e = arith.addf %w, %w : vector<{rows}>\n"
+        f"%v = vector.shape_cast %e : vector<{rows}> to vector<2x8x{lanes}>\n"
+    )
+    summed = (
+        f"%z = arith.constant dense<0.0> : vector<{lanes}>\n"
+        f"%s = vector.multi_reduction <add>, %v, %z [0, 1] : vector<2x8x{lanes}> to vector<{lanes}>"
+        f"\n%r = vector.shape_cast %s : vector<{lanes}> to vector<159x1xf32>"
+    )
+    cut = (
+        f"%a = arith.mulf %v, %v : vector<2x8x{lanes}>\n"
+        f"%r = vector.shape_cast %a : vector<2x8x{lanes}> to vector<2x8x159x1xf32>"
+    )
+    for end in (summed, cut):
+        text = kernel(f"%x: {memref(wide)}", loaded + end)
+        check(text) if good else beyond(text, "reshape")
+
+
 @pytest.mark.parametrize("sliced", [False, True])
 def test_lanes_become_leading_dimensions_from_anywhere(sliced: bool) -> None:
     for begin, lanes in ((4, 128), (130, 127), (125, 29)):
