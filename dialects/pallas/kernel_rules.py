@@ -194,9 +194,13 @@ def _check_window(
 
 def _check_buffers(window: WindowAttr, what: str) -> None:
     if window.buffers not in (None, 1, 2):
-        raise VerifyException(
+        raise BrokenRule(
             f"{what}: blocks of a kernel have 1 or 2 buffers, got {window.buffers}; "
-            "pallas.emit_pipeline takes more"
+            "pallas.emit_pipeline takes more",
+            advice=[
+                "take pl.Buffered(2); or pass the operand in pl.ANY, and go through its blocks by "
+                f"pltpu.emit_pipeline, of which inputs have pl.Buffered({window.buffers})"
+            ],
         )
     if window.lookahead:
         raise VerifyException(f"{what}: lookahead is for blocks of pallas.emit_pipeline")

@@ -13,6 +13,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental import checkify  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
@@ -181,6 +182,29 @@ def test_advice(function: Any, told: str) -> None:
     with simulate(form="pallas"), pytest.raises(Unsupported) as caught:
         call(x)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_more_buffers_than_a_kernel_has(form: str) -> None:
+    """A pipeline within the kernel has them, as the note says."""
+    x, any_space = jnp.ones((32, 128)), pl.BlockSpec(memory_space=pl.ANY)
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    buffered = pl.BlockSpec((8, 128), lambda i: (i, 0), pipeline_mode=pl.Buffered(3))
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    def pipeline(x: Any, o: Any) -> None:
+        pltpu.emit_pipeline(body, grid=(4,), in_specs=[buffered], out_specs=[block])(x, o)
+
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    with simulate(form=form):
+        with pytest.raises(Exception, match=r".") as caught:
+            pl.pallas_call(body, out_shape=out, grid=(4,), in_specs=[buffered], out_specs=block)(x)
+        said = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+        assert "take pl.Buffered(2)" in said and "have pl.Buffered(3)" in said
+        call = pl.pallas_call(pipeline, out_shape=out, in_specs=[any_space], out_specs=any_space)
+        np.testing.assert_array_equal(call(x), x)
 
 
 @pytest.mark.parametrize("form", ["pallas", "tiles"])
