@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from jax import lax  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 
 import pallasite.jax  # noqa: E402
+from pallasite.diagnostics import KernelWarning  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 from .support import equal, ramp  # noqa: E402
@@ -96,3 +99,27 @@ def test_programs_for_tpus_are_what_they_were() -> None:
         assert "negate" in written("cpu")
     assert written("cpu") == known[2]
     assert "negate" in known[0] and "exponential" not in known[0]
+
+
+def by_backend(x: Any) -> Any:
+    return double(x) if jax.default_backend() == "tpu" else x * 3
+
+
+def test_programs_that_ask_for_the_backend_and_run_no_kernel() -> None:
+    x = ramp(8, 128)
+    with pytest.warns(KernelWarning, match="asked for JAX's backend") as told, simulate():
+        equal(by_backend(x), 3 * x)
+    (warning,) = told
+    assert f"{Path(__file__).name}:{by_backend.__code__.co_firstlineno + 1}" in str(warning.message)
+
+
+def test_programs_that_ask_for_the_backend_and_run_a_kernel() -> None:
+    x = ramp(8, 128)
+    jax.default_backend()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with simulate():
+            equal(by_backend(x), 3 * x)
+            equal(double(x), 2 * x)
+        with simulate():
+            equal(double(x), 2 * x)

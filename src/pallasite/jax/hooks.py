@@ -51,7 +51,7 @@ from pallasite.jax.failures import (
     surfacing_diagnostics,
     without_tpu_options,
 )
-from pallasite.jax.interpreted import TALLY
+from pallasite.jax.interpreted import TALLY, count_questions
 from pallasite.jax.kept_counts import check_counts
 from pallasite.jax.kept_pipelines import keep_pipelines
 from pallasite.jax.kernel_tracing import trace_kernels, tracing_into
@@ -129,6 +129,7 @@ def install() -> None:
         pin_to_arrays(lambda: current() is not None)
         take_tpu_branches(lambda: current() is not None)
         answer_for_target(current)
+        count_questions(lambda: current() is not None)
         allow_traced_programs(lambda: current() is not None)
         check_not_serialized()
         accept_old_spellings(lambda: current() is not None)

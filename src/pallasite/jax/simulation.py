@@ -22,7 +22,7 @@ from pallasite.targets import DEFAULT_TARGET, get_target
 check_version()
 
 from pallasite.jax import hooks  # noqa: E402
-from pallasite.jax.interpreted import TALLY  # noqa: E402
+from pallasite.jax.interpreted import TALLY, Met  # noqa: E402
 from pallasite.jax.settings import PRODUCTS, Collector, Settings, settings_of  # noqa: E402
 
 P = ParamSpec("P")
@@ -74,7 +74,7 @@ class simulate:
         hooks.install()
         scope = hooks.scope(self.settings)
         scope.__enter__()
-        self._scopes().append((scope, TALLY.simulated, TALLY.interpreted))
+        self._scopes().append((scope, TALLY.met))
         hooks.entered.add(scope)
         return self
 
@@ -84,11 +84,11 @@ class simulate:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        scope, *met = self._scopes().pop()
+        scope, met = self._scopes().pop()
         hooks.entered.discard(scope)
         scope.__exit__(kind, error, traceback)
         if kind is None:
-            TALLY.warn_since(*met)
+            TALLY.warn_since(met)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """`function`, run inside this simulation."""
@@ -116,7 +116,7 @@ def simulate_process(
     """Switches every thread of this process over, for good: it runs as on a TPU, XLA's products
     of float32 included."""
     hooks.install()
-    atexit.register(TALLY.warn_since, 0, 0)
+    atexit.register(TALLY.warn_since, Met())
     hooks.set_default(settings_of(target, form, checks, products=products))
 
 
