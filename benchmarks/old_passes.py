@@ -53,6 +53,8 @@ class Found:
     target: str
     refused: str = ""
     """By whom: "theirs", "ours", "both" or nobody."""
+    why: str = ""
+    """What ours says of a kernel that it refuses."""
     wrong: list[str] = field(default_factory=list[str])
     """Whose registers gave other numbers, or did not run."""
     ours: Counter[str] = field(default_factory=Counter[str])
@@ -103,13 +105,14 @@ def registers(
 ) -> tuple[Found, ModuleOp | None, ModuleOp | None]:
     """The register forms, ours and that in `output`, and what they count."""
     theirs = api.parse(output.read_text()) if output.exists() else None
+    why = ""
     try:
         ours = api.lower(module, "vreg", target)
-    except Diagnostic:
-        ours = None
+    except Diagnostic as error:
+        ours, why = None, f"{error.code}: {error.message}"
     if ours is None or theirs is None:
         refused = "both" if ours is theirs else ("ours" if ours is None else "theirs")
-        return Found(name, target, refused), ours, theirs
+        return Found(name, target, refused, why), ours, theirs
     kinds = register_kinds(ours), register_kinds(theirs)
     return Found(name, target, ours=kinds[0], theirs=kinds[1]), ours, theirs
 
@@ -190,6 +193,12 @@ def page(drawn: dict[str, list[Found]], shipped: list[Found]) -> str:
     )  # fmt: skip
     shipped_header = ("target", "kernels", "refused by one", "ratio", "largest", "above 1.10")
     wrong = [f"- {r.name}, {r.target}: {'; '.join(r.wrong)}" for r in both if r.wrong]
+    alone = [
+        f"- {r.name}, {r.target}: {r.why}"
+        for results in (*drawn.values(), shipped)
+        for r in results
+        if r.refused == "ours"
+    ]
     sections = [
         f"""## {KINDS[kind][0]}
 
@@ -215,6 +224,10 @@ Flash, splash and paged attention, grouped and plain matrix products, forwards a
 ## The worst
 
 {table(("kernel", "target", "ours", "theirs", "ratio", "more"), worst)}
+
+## Refused by ours alone
+
+{chr(10).join(alone) or "None."}
 
 ## Registers that do not give the numbers of the `mosaic` form
 
