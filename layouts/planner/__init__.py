@@ -14,4 +14,19 @@
   `distinct` say what it costs.
 * `check` accepts no plan that has not moved the numbers of the elements rightly, by `execute` or,
   where it is large, `points` and `demand`.
+
+Parts of a movement are planned in the same way. That ends, as of the following the first that
+differs is less for the part:
+
+1. whether stages, how many stacks and whether halves are allowed (`costs`): each of these asks for
+   its parts with less of it, and nobody allows more;
+2. whether elements are narrower than words: they are unpacked;
+3. whether sources that are joined lie in different ways: they are turned, one by one or together;
+4. whether lanes come from rows or registers: transposes are of what does, and leave none of it;
+5. whether tiles are not native;
+6. in how many orders rows and lanes may be done in turn: what is done then moves one of them;
+7. registers of the destination: a copy has fewer;
+8. how often registers are counted in other groups, which is at most twice: the number of groups is
+   the greatest common one each time;
+9. whether the index map has more steps than it takes.
 """

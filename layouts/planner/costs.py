@@ -53,6 +53,11 @@ class Costs:
     """How many steps each search for a first plan may take."""
     stages: bool = True
     """Whether movements may be made in stages: not what is part of a stage itself."""
+    stacks: int = 2
+    """How often matrices may be stacked, one way within another: what comes before and after a
+    stack may be stacked once less."""
+    halves: bool = True
+    """Whether rows may be changed in a movement of their own: not in what is such a half itself."""
 
     def below(self, most: float) -> Costs:
         """The same where no plan is wanted that costs more than `most`."""

@@ -73,7 +73,10 @@ def plan(move: Move, costs: Costs) -> Plan:
 
 @kept
 def plan_or_none(move: Move, costs: Costs) -> Plan | None:
-    """The cheapest checked plan of `move`, None if no strategy finds one: that is kept, too."""
+    """The cheapest checked plan of `move`, None if no strategy finds one: that is kept, too.
+
+    Parts are planned by the same function; why that ends, `planner/__init__.py` says.
+    """
     simple = simplified(move)
     if simple != move:
         return plan_or_none(simple, costs)

@@ -12,6 +12,7 @@ do so once, and what is cut anew keeps its sublane.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Laid, Move, Reshape
@@ -30,6 +31,8 @@ _EXCHANGE = 1.5
 def by_changing_rows(move: Move, costs: Costs, plan: Planner, most: float) -> Plan | None:
     """The plan in two movements that costs least, if that is less than `most`; else None."""
     best: Plan | None = None
+    if not costs.halves:
+        return None
     for halves in _halves(move):
         limit = most if best is None else best.cost
         if _judged(halves, costs) >= limit:
@@ -104,9 +107,10 @@ def _in_turn(
     layout, shape = move.sources[0]
     program = Program([Value(layout.grid_shape(shape), layout.packing)], move.bits, costs)
     value, hows, spent = 0, list[str](), 0.0
+    apart = replace(costs, halves=False)
     for half in halves:
         try:
-            made = plan(half, costs.below(most - spent))
+            made = plan(half, apart.below(most - spent))
         except Unsupported:
             return None
         spent += made.cost

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Stacking:
     @classmethod
     def of(cls, move: Move, costs: Costs) -> Stacking | None:
         """None if the movement is no such transpose, or the target's unit does not take it."""
-        dim = _turned(move)
+        dim = _turned(move) if costs.stacks else None
         if dim is None or move.bits not in costs.transpose_bits:
             return None
         return cls(move, dim, costs)
@@ -152,13 +152,16 @@ def _issued(plan: Plan) -> float:
 def _turned(move: Move) -> int | None:
     """The dimension of the source that the lanes of the destination run along.
 
-    None if these do so in the source, or if the movement does more than to permute dimensions.
+    None if these do so in the source, if both are of extent 1, or if the movement does more than
+    to permute dimensions.
     """
-    (layout, _), (target, _) = move.sources[0], move.destination
+    (layout, shape), (target, _) = move.sources[0], move.destination
     if len(move.sources) > 1:
         return None
     dim = _came_from(move, target.lane_dim)
-    return None if layout.lane_dim is None or dim == layout.lane_dim else dim
+    if dim is None or layout.lane_dim in (None, dim) or shape[dim] == shape[layout.lane_dim] == 1:
+        return None
+    return dim
 
 
 def _came_from(move: Move, dim: int | None) -> int | None:
@@ -191,12 +194,13 @@ def _stacked(
     back = tuple(int(d) for d in np.argsort(order))
     again = (Reshape(stacked, ordered), Transpose(split, back), Reshape(split, shape))
     program = Program([Value(layout.grid_shape(shape), layout.packing)], bits, costs)
+    apart = replace(costs, stacks=costs.stacks - 1)
     try:
-        first = plan(Move(((layout, shape),), (native, stacked), there), costs)
+        first = plan(Move(((layout, shape),), (native, stacked), there), apart)
         value = append(program, first, [0])
         value, turned = transpose_value(program, value, native, stacked)
         rest = Move(((turned, stacked),), move.destination, (*again, *move.steps))
-        last = plan(rest, costs)
+        last = plan(rest, apart)
     except Unsupported:
         return None
     return program.plan(append(program, last, [value]), f"stack, transpose, {last.how}")

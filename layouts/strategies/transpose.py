@@ -47,7 +47,7 @@ def by_aligning(move: Move, costs: Costs, plan: Planner) -> Plan | None:
     layout, _ = move.destination
     if len(move.sources) == 1 or move.steps or layout.lane_dim is None:
         return None
-    if all(_lies_along(source, layout.lane_dim) for source in move.sources):
+    if all(lies_along(source, layout.lane_dim) for source in move.sources):
         return None
     wanted = VectorLayout(layout.bits, layout.sublane_dim, layout.lane_dim)
     ways = [_turned_apart(move, wanted, costs, plan), _turned_together(move, costs, plan)]
@@ -68,7 +68,7 @@ def _turned_apart(move: Move, wanted: VectorLayout, costs: Costs, plan: Planner)
     try:
         for number, (source, shape) in enumerate(move.sources):
             value = number
-            if not _lies_along((source, shape), layout.lane_dim):
+            if not lies_along((source, shape), layout.lane_dim):
                 column = wanted.column if shape[layout.lane_dim] == 1 else 0
                 own = wanted.with_offsets(wanted.row, column)
                 first = plan(Move.relayout(source, shape, own), costs)
@@ -99,16 +99,21 @@ def _turned_together(move: Move, costs: Costs, plan: Planner) -> Plan | None:
     return program.plan(append(program, last, [value]), f"{first.how}, turn, {last.how}")
 
 
-def _lies_along(source: Laid, dim: int) -> bool:
+def lies_along(source: Laid, dim: int) -> bool:
+    """Whether the lanes of a source are dimension `dim`, or might as well be."""
     layout, shape = source
     return layout.lane_dim == dim or (shape[dim] == 1 and layout.extents(shape)[1] == 1)
 
 
 def _walked(move: Move, found: Trace) -> list[int]:
-    """The source dimensions that the destination's lanes run along, if not those on lanes."""
+    """The source dimensions that the destination's lanes run along, if not those on lanes.
+
+    None if both are of extent 1: such dimensions are one another's by name only.
+    """
     walked = [d for d, slope in enumerate(found.walked) if slope]
     lanes = {layout.lane_dim for layout, _ in move.sources}
-    return [] if lanes & set(walked) else walked
+    extents = (shape[d] for _, shape in move.sources for d in (*walked, *lanes) if d is not None)
+    return [] if lanes & set(walked) or all(n == 1 for n in extents) else walked
 
 
 def turns_lanes(move: Move, found: Trace) -> bool:
