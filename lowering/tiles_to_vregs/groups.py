@@ -48,12 +48,6 @@ def _padded(registers: Registers, shape: tuple[int, int]) -> Registers:
     return grown
 
 
-def _filled(registers: Registers) -> Registers:
-    """`registers`, of which one at least is not poison, with that one in place of poison."""
-    one = next(register for register in registers.flat if register is not None)
-    return as_grid([one if r is None else r for r in registers.flat], registers.shape)
-
-
 def _round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
@@ -145,7 +139,11 @@ def unroll_popping(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, u: Unroller) -> No
 
 @rule(grid.TransposeBlocksOp)
 def unroll_transpose(op: grid.TransposeBlocksOp, u: Unroller) -> None:
-    """One 2-D `tpu.transpose` per block of 128 columns and 128 rows."""
+    """One 2-D `tpu.transpose` per block of 128 columns and 128 rows.
+
+    Registers that a block lacks are zeros, which the TPU compiler does not send through the
+    cross-lane unit if no others follow: its code is shorter than with any others in their place.
+    """
     source = u.registers(op.operands[0])
     kind = u.register_type(op.operands[0].type)
     rows, _ = native_tile(bit_width(element_of(op.operands[0])))
@@ -158,7 +156,7 @@ def unroll_transpose(op: grid.TransposeBlocksOp, u: Unroller) -> None:
                 block = matrix[r : r + side, c : c + 1]
                 if all(v is None for v in block.flat):
                     continue
-                rolled = _roll(_filled(_padded(block, (side, 1))), kind, op, u)
+                rolled = _roll(_padded(block, (side, 1)), kind, op, u)
                 properties = {"permutation": DenseArrayBase.from_list(i64, [1, 0])}
                 transpose = made(
                     tpu.TransposeOp, (rolled,), (rolled.type,), properties, location=op.location
