@@ -35,7 +35,7 @@ from pallasite.interpreter.compiled.slim_writer import SlimWriter
 from pallasite.interpreter.costs import cost_of
 from pallasite.interpreter.cycles import FREE
 from pallasite.interpreter.effects.registers import glance
-from pallasite.interpreter.effects.views import key_of_view
+from pallasite.interpreter.effects.views import key_of_view, squeezed
 from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.values import width
 
@@ -173,7 +173,7 @@ class FunctionWriter(SlimWriter):
             self._bury(op)
         elif op in self._done:
             self._bury(op)
-        elif not self._write_slim(op):
+        elif not self._write_part(op) and not self._write_slim(op):
             self._meaning(op)
         self._op = outer
 
@@ -219,6 +219,21 @@ class FunctionWriter(SlimWriter):
                 self._line(f"{self._define(op.results[0])} = {call}")
             case _:
                 self._line(f"{', '.join(self._define(r) for r in op.results)} = {call}")
+
+    def _write_part(self, op: Operation) -> bool:
+        """Writes `op` with what squeezes its result, if that is all that uses it."""
+        found = squeezed(op)
+        if found is None:
+            return False
+        squeeze, part = found
+        ref, *starts = self._uses(op)
+        self._bury(op)
+        self._define(op.results[0])  # Dies where it is squeezed.
+        key = f"(({''.join(f'{start}, ' for start in starts)}), {self._bind('k', part.key)})"
+        call = f"{self._bind('f', part.of)}({', '.join([ref, *starts])})"
+        self._line(f"{self._define(squeeze.result)} = {ref}.views.get({key}) or {call}")
+        self._done.add(squeeze)
+        return True
 
     def _call(self, op: CallOp) -> None:
         callee = op.callee.root_reference.data

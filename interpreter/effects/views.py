@@ -18,7 +18,7 @@ from pallasite.interpreter.machine import recast
 from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
 from pallasite.interpreter.machine.faults import block_outside, negative
 from pallasite.interpreter.machine.rounding import check_rounded
-from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.machine.views import Part, Ref
 from pallasite.interpreter.meanings import Facts, meaning
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
 
@@ -61,6 +61,18 @@ def key_of_view(op: Operation, names: Sequence[str], bind: Callable[[Any], str])
             starts = "".join(f"{name}, " for name in names[1 : len(op.base_idx) + 1])
             return f"(({starts}), {bind(shape)})"
     return None
+
+
+def squeezed(op: Operation) -> tuple[tpu.MemrefSqueezeOp, Part] | None:
+    """What squeezes a slice and alone uses it, right behind it, and what the two make."""
+    if not isinstance(op, tpu.MemrefSliceOp) or reaches_block(op):
+        return None
+    after, shape = op.next_op, shape_of(op.result.type)
+    if not isinstance(after, tpu.MemrefSqueezeOp) or DYNAMIC_INDEX in shape:
+        return None
+    if [use.operation for use in op.result.uses] != [after]:
+        return None
+    return after, Part(tuple(shape), kept_dimensions(after), source_location(op))
 
 
 def _line_of_map(op: tpu.MemrefSliceOp) -> SourceLocation | None:

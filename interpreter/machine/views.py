@@ -9,6 +9,7 @@ touching memory. Accesses of its elements are in `elements`, those of registers 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from operator import add
 from typing import Any
 
@@ -65,7 +66,7 @@ class Ref(Elements):
         self.views: dict[Any, Ref] = {}
         """Remembered ones: boxes by their starts and sizes, others by their dimensions."""
 
-    def _view(
+    def like(
         self,
         shape: tuple[int, ...],
         digits: tuple[Digits, ...],
@@ -74,8 +75,10 @@ class Ref(Elements):
         blocks: tuple[int, ...],
         ends: tuple[int, ...],
         buffer: Buffer | None = None,
+        bits: int | None = None,
     ) -> Ref:
-        """Another view of the same element type, which costs less than to begin anew."""
+        """Another view of the same element type, which costs less than to begin anew; `bits` are
+        its `bit_count` if that is known."""
         other = Ref.__new__(Ref)
         other.buffer = self.buffer if buffer is None else buffer
         other.element = self.element
@@ -86,11 +89,12 @@ class Ref(Elements):
         other.base = base
         other.blocks = blocks
         other.ends = ends
-        other.region = other.registers = other.moved = other._address = other._bits = None
+        other.region = other.registers = other.moved = other._address = None
+        other._bits = bits
         other.views = {}
         return other
 
-    def _kept(self, key: Any, other: Ref) -> Ref:
+    def remember(self, key: Any, other: Ref) -> Ref:
         """Remembers a view for the next time: kernels take the same few slots again and again."""
         if len(self.views) >= MOST_VIEWS:
             del self.views[next(iter(self.views))]
@@ -111,7 +115,7 @@ class Ref(Elements):
 
     def over(self, buffer: Buffer) -> Ref:
         """The same ref to another buffer of the same size."""
-        return self._view(
+        return self.like(
             self.shape, self.digits, self.starts, self.base, self.blocks, self.ends, buffer
         )
 
@@ -143,8 +147,8 @@ class Ref(Elements):
                     raise outside(self, "slice", starts, sizes, None, at)
                 beyond = True
         moved = tuple(map(add, self.starts, starts))
-        box = self._view(key[1], self.digits, moved, self.base, self.blocks, self.ends)
-        return box if beyond else self._kept(key, box)
+        box = self.like(key[1], self.digits, moved, self.base, self.blocks, self.ends)
+        return box if beyond else self.remember(key, box)
 
     def keep(self, dims: Sequence[int]) -> Ref:
         """Only the dimensions `dims`; the others are left at their first coordinate."""
@@ -154,7 +158,7 @@ class Ref(Elements):
         for d, digits in enumerate(self.digits):
             if d not in dims:
                 base += offset_of(digits, self.starts[d])
-        kept = self._view(
+        kept = self.like(
             tuple([self.shape[d] for d in dims]),
             tuple([self.digits[d] for d in dims]),
             tuple([self.starts[d] for d in dims]),
@@ -162,4 +166,69 @@ class Ref(Elements):
             tuple([self.blocks[d] for d in dims]),
             tuple([self.ends[d] for d in dims]),
         )
-        return self._kept(key, kept)
+        return self.remember(key, kept)
+
+
+class Part:
+    """The box of `sizes` of refs, and of that only the dimensions `kept`: where it lies is computed
+    from what refs that lie alike share."""
+
+    def __init__(
+        self, sizes: tuple[int, ...], kept: tuple[int, ...], at: SourceLocation | None = None
+    ) -> None:
+        self.sizes = sizes
+        self.kept = kept
+        self.at = at
+        self.key = sizes, kept
+        """What refs remember the view by, beside the starts."""
+        self._shape = tuple([sizes[d] for d in kept])
+        self._count = prod(self._shape)
+        self._of: Any = None
+        """Of the last ref, what the following depends on."""
+        self._steps: list[tuple[int, int]] = []
+        """Of each dimension the last start, and how far apart elements are, if it is dropped."""
+        self._first = 0
+        self._starts: tuple[int, ...] | None = None
+        """Those of the view, if they are the same wherever it begins."""
+        self._digits: tuple[Digits, ...] = ()
+        self._blocks: tuple[int, ...] = ()
+        self._ends: tuple[int, ...] = ()
+
+    def of(self, ref: Ref, *starts: int) -> Ref:
+        """That of `ref` at `starts`."""
+        like = ref.shape, ref.starts, ref.digits, ref.blocks, ref.ends
+        if like != self._of:
+            self._prepare(ref)
+            self._of = like
+        base = ref.base + self._first
+        for start, (last, step) in zip(starts, self._steps, strict=False):
+            if not 0 <= start <= last:
+                break
+            base += start * step
+        else:
+            if self._steps:
+                firsts = self._starts
+                if firsts is None:
+                    firsts = tuple([ref.starts[d] + starts[d] for d in self.kept])
+                view = ref.like(
+                    self._shape, self._digits, firsts, base, self._blocks, self._ends,
+                    bits=self._count * ref.codec.bits,
+                )  # fmt: skip
+                return ref.remember((starts, self.key), view)
+        return ref.slice(starts, self.sizes, self.at).keep(self.kept)
+
+    def _prepare(self, ref: Ref) -> None:
+        """Computes what is the same wherever the part of `ref` begins; without steps nothing is."""
+        dropped = set(range(len(self.sizes))).difference(self.kept)
+        self._steps = []
+        if 0 in self.sizes or any(len(ref.digits[d]) > 1 for d in dropped):
+            return
+        strides = [ref.digits[d][0][1] if d in dropped else 0 for d in range(len(self.sizes))]
+        lasts = [extent - size for extent, size in zip(ref.shape, self.sizes, strict=True)]
+        self._steps = list(zip(lasts, strides, strict=True))
+        self._first = sum(ref.starts[d] * strides[d] for d in dropped)
+        whole = all(lasts[d] == 0 for d in self.kept)
+        self._starts = tuple([ref.starts[d] for d in self.kept]) if whole else None
+        self._digits = tuple([ref.digits[d] for d in self.kept])
+        self._blocks = tuple([ref.blocks[d] for d in self.kept])
+        self._ends = tuple([ref.ends[d] for d in self.kept])

@@ -158,3 +158,26 @@ def test_what_nobody_looks_at_need_be_no_view(run):
       return %v : i32
     }}"""
     assert run(text, np.arange(5, 1029).reshape(8, 128)) == (5,)
+
+
+@pytest.mark.parametrize("uses", [1, 2])
+def test_a_squeezed_slice_begins_where_the_run_says(run, uses):
+    other = "%y" if uses == 1 else "%x"
+    kind = f"memref<{'128' if uses == 1 else '1x128'}xi32, {VMEM}>"
+    index = "%z" if uses == 1 else "%z, %z"
+    text = f"""
+    func.func @main(%a: memref<8x128xi32, {VMEM}>, %b: memref<8x128xi32, {VMEM}>) -> (i32, i32) {{
+      %c0 = arith.constant 0 : i32
+      %z = arith.constant 0 : index
+      %n = memref.load %b[%z, %z] : memref<8x128xi32, {VMEM}>
+      %x = tpu.memref_slice %a[%n, %c0] : memref<8x128xi32, {VMEM}> -> memref<1x128xi32, {VMEM}>
+      %y = tpu.memref_squeeze %x : memref<1x128xi32, {VMEM}> -> memref<128xi32, {VMEM}>
+      %v = memref.load %y[%z] : memref<128xi32, {VMEM}>
+      %w = memref.load {other}[{index}] : {kind}
+      return %v, %w : i32, i32
+    }}"""
+    a = np.arange(8 * 128, dtype=np.int32).reshape(8, 128)
+    for n in (5, 7):
+        assert run(text, a, np.full((8, 128), n, np.int32)) == (a[n, 0], a[n, 0])
+    with pytest.raises(ExecutionError, match=r"slice of shape \[1, 128\] at \[8, 0\] is outside"):
+        run(text, a, np.full((8, 128), 8, np.int32))

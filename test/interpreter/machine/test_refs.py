@@ -20,7 +20,7 @@ from pallasite.diagnostics import ExecutionError, SourceLocation
 from pallasite.interpreter.machine.codec import codec
 from pallasite.interpreter.machine.memory import Memory
 from pallasite.interpreter.machine.recast import bitcast, reinterpret, reshape
-from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.machine.views import Part, Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, native_tiling
 
 BF16 = BFloat16Type()
@@ -157,6 +157,36 @@ def test_slices_of_slices(element):
     np.testing.assert_array_equal(row.read(), array[1, 9])
     row.write(array[0, 0])
     np.testing.assert_array_equal(ref.read()[1, 9], array[0, 0])
+
+
+@pytest.mark.parametrize("element", [f32, BF16, IntegerType(4)], ids=str)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_parts_are_slices_of_which_dimensions_are_kept(element, data):
+    shape = data.draw(st.sampled_from([(4, 3, 20, 200), (5, 40, 130), (6, 300), (7,)]))
+    whole = make(shape, element)
+    sizes = tuple([data.draw(st.sampled_from([1, n, n // 2])) for n in shape])
+    kept = tuple([d for d, n in enumerate(sizes) if n != 1 or data.draw(st.booleans())])
+    part = Part(sizes, kept)
+    # The part of whole refs, of others that lie alike, and of those that do not.
+    half = tuple([n - n // 2 for n in shape])
+    refs = [whole, make(shape, element), whole.slice([n // 2 for n in shape], half), whole]
+    for ref in refs:
+        places = [
+            st.integers(0, max(n - size, 0)) | st.integers(-1, n + 1)
+            for n, size in zip(ref.shape, sizes, strict=True)
+        ]
+        starts = tuple([data.draw(place) for place in places])
+        try:
+            expected = ref.slice(starts, sizes).keep(kept)
+        except ExecutionError as error:
+            with pytest.raises(ExecutionError) as caught:
+                part.of(ref, *starts)
+            assert str(caught.value) == str(error)
+            continue
+        found = part.of(ref, *starts)
+        for name in ("buffer", "shape", "digits", "starts", "base", "blocks", "ends", "bit_count"):
+            assert getattr(found, name) == getattr(expected, name), name
 
 
 def test_a_slice_without_elements_may_be_anywhere():
