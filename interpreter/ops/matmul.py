@@ -145,7 +145,11 @@ def _fitted(x: Array, rows: int, columns: int) -> Array:
     if x.shape == (rows, columns):
         return x
     x = x[:rows, :columns]
-    return np.pad(x, ((0, rows - x.shape[0]), (0, columns - x.shape[1])))
+    height, width_ = x.shape
+    # Many times faster than `np.pad`.
+    grown = np.zeros((rows, columns), x.dtype)
+    grown[:height, :width_] = x
+    return grown
 
 
 def _float_product(passes: Passes, acc: Array) -> Array:
