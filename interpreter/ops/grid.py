@@ -211,7 +211,7 @@ def transpose_blocks(op: grid.TransposeBlocksOp, facts: Facts) -> Function:
     covered = grid_shape(source)[-2] * register[0] * packing
 
     def function(x: Array) -> Array:
-        turned = np.swapaxes(to_matrix(x, rank), -1, -2)
+        turned = to_matrix(x, rank).swapaxes(-1, -2)
         if turned.shape[-2:] != (rows, columns):
             whole = poison(result, shape, facts.poison)
             whole[..., :covered] = turned[..., :rows, :]

@@ -50,7 +50,7 @@ def _implicit(x: Array) -> Array:
 
 def _rows(x: Array) -> Array:
     """(..., sublanes, lanes, p) as rows (..., sublanes * p, lanes)."""
-    turned = np.swapaxes(x, -1, -2)
+    turned = x.swapaxes(-1, -2)
     *lead, sublanes, packing, lanes = turned.shape
     return turned.reshape(*lead, sublanes * packing, lanes)
 
@@ -58,7 +58,7 @@ def _rows(x: Array) -> Array:
 def _registers(rows: Array, packing: int) -> Array:
     """The inverse of `_rows`."""
     *lead, count, lanes = rows.shape
-    return np.swapaxes(rows.reshape(*lead, count // packing, packing, lanes), -1, -2)
+    return rows.reshape(*lead, count // packing, packing, lanes).swapaxes(-1, -2)
 
 
 def _packing(type: Attribute) -> int:

@@ -50,13 +50,18 @@ def broadcast(op: vector.BroadcastOp, facts: Facts) -> Function:
 
 
 def stretch(source: tuple[int, ...], shape: tuple[int, ...]) -> Function:
-    """`np.broadcast_to` from one shape to another, quicker for arrays without gaps."""
+    """`np.broadcast_to` from one shape to another, quicker for arrays without gaps, and for one
+    number that stands for all."""
     sizes = (1,) * (len(shape) - len(source)) + source
     steps = [prod(sizes[d + 1 :]) if n == sizes[d] else 0 for d, n in enumerate(shape)]
 
+    corner, nowhere = (slice(1),) * len(source), (0,) * len(shape)
+
     def function(x: Any) -> Any:
         if not x.flags.c_contiguous:
-            return np.broadcast_to(x, shape)
+            if any(x.strides) or not x.size:
+                return np.broadcast_to(x, shape)
+            return np.ndarray(shape, x.dtype, x[corner], 0, nowhere)
         return np.ndarray(shape, x.dtype, x, 0, [x.itemsize * step for step in steps])
 
     return function

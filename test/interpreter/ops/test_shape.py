@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from pallasite.diagnostics import ExecutionError
+from pallasite.interpreter.ops.shape import stretch
 
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
 V = "vector<2x3x4xf32>"
@@ -16,6 +17,27 @@ def test_broadcast(meaning):
     rows = meaning("%r = vector.broadcast %a : vector<1x4xf32> to vector<2x3x4xf32>",
                    a="vector<1x4xf32>")  # fmt: skip
     np.testing.assert_array_equal(rows(row[None]), np.broadcast_to(row, (2, 3, 4)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.bool_])
+def test_arrays_are_repeated_wherever_their_elements_lie(dtype):
+    row = np.arange(1, 5).astype(dtype)
+    for array in (
+        row,
+        row[None],
+        row[::2],
+        np.broadcast_to(row[:1], 4),
+        np.broadcast_to(dtype(1), (3, 4)),
+        np.broadcast_to(row[:1], (3, 1)),
+        np.broadcast_to(row, (3, 4)),
+        np.broadcast_to(row[:3, None], (3, 4)),
+        X.astype(dtype)[0].T.copy().T,
+        np.broadcast_to(dtype(1), (0, 4)),
+    ):
+        for shape in ((2, *array.shape), tuple([5 if n == 1 else n for n in array.shape])):
+            found = stretch(array.shape, shape)(array)
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, np.broadcast_to(array, shape))
 
 
 @pytest.mark.parametrize(
