@@ -50,6 +50,7 @@ from pallasite.lowering.tiles_to_vregs.grids import (
 from pallasite.lowering.tiles_to_vregs.joined_loads import join_loads
 from pallasite.lowering.tiles_to_vregs.ordered_loads import load_rows_in_order
 from pallasite.lowering.tiles_to_vregs.rows_apart import store_rows_apart
+from pallasite.lowering.tiles_to_vregs.turned_rows import turn_spread_rows
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.effects import is_pure
 from pallasite.passes.rules import LastRules
@@ -116,6 +117,7 @@ class Unroller:
         load_rows_in_order(function)
         join_loads(function)
         store_rows_apart(function)
+        turn_spread_rows(function)
 
     def region(self, old: Region) -> Region:
         """`old` with its blocks unrolled; if one had grids for arguments, a new region.
