@@ -134,7 +134,10 @@ class Ref(Elements):
         if known is not None:
             return known
         if 0 in sizes:
-            starts = (0,) * len(sizes)
+            # What is there still tells of which block of a buffer it is the first, empty, part.
+            ends = map(add, starts, sizes)
+            within = zip(starts, ends, self.shape, strict=True)
+            starts = tuple([s if 0 <= s < n >= end else 0 for s, end, n in within])
         beyond = False
         for d, (start, size) in enumerate(zip(starts, sizes, strict=True)):
             if 0 <= start and size >= 0 and start + size <= self.shape[d]:
