@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import shape_of
+from pallasite.dialects.viewed import PARTS, viewed
 
 _TRANSFERS = (tpu.EnqueueDmaOp, tpu.WaitDma2Op, tpu.WaitDmaOp)
 
@@ -52,13 +53,9 @@ def edges_of_copy(copy: tpu.EnqueueDmaOp) -> dict[int, int]:
     dimension where the pipeline finds out how long that part is: the last block may reach over the
     edge of its array, and a bounded slice may be shorter than its block.
     """
-    semaphores = copy.target_semaphore
-    while semaphores is not None and isinstance(
-        view := semaphores.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp
-    ):
-        semaphores = view.operands[0]
+    semaphore = copy.target_semaphore
     # A pipeline has a semaphore for each of its blocks.
-    slots = 1 if semaphores is None else prod(shape_of(semaphores.type))
+    slots = 1 if semaphore is None else prod(shape_of(viewed(semaphore, *PARTS).type))
     return _of_view(copy.target, lambda slice: _edges(slice, slots))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr
@@ -12,17 +12,14 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.tpu.views import squeezed_dimensions
 from pallasite.dialects.types import shape_of
+from pallasite.dialects.viewed import PARTS, views_behind
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.insertion import Insertion
 
 _INDEX = IndexType()
 _Access = TypeVar("_Access", bound=Operation)
-_View = TypeVar("_View", bound=Operation)
 _Entry = TypeVar("_Entry")
-
-PARTS = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp)
-"""Views that show a part of an array, each element as what it is."""
 
 
 def look_through(
@@ -40,20 +37,6 @@ def look_through(
     if changed:
         for block in function.body.blocks:
             remove_dead_code(block)
-
-
-def views_behind(ref: SSAValue, *kinds: type[_View]) -> Iterator[_View]:
-    """The views of these kinds that `ref` is made by, one of the other, the last one first."""
-    while isinstance(view := ref.owner, kinds):
-        yield view
-        ref = view.operands[0]
-
-
-def viewed(ref: SSAValue, *kinds: type[Operation]) -> SSAValue:
-    """What `ref` is, or is seen of by views of these kinds."""
-    for view in views_behind(ref, *kinds):
-        ref = view.operands[0]
-    return ref
 
 
 def unsqueezed(

@@ -13,9 +13,9 @@ from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import describe_kernel
 from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.types import bit_width
+from pallasite.dialects.viewed import viewed
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, infer_tiling, packed_tiling
-from pallasite.passes.array_behind import viewed
 from pallasite.targets import Target
 
 VIEWS = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefBitcastOp, tpu.MemrefReshapeOp)

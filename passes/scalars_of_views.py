@@ -18,8 +18,9 @@ from xdsl.rewriter import Rewriter
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.types import memory_space, shape_of, tiling_of
+from pallasite.dialects.viewed import PARTS, views_behind
 from pallasite.dialects.walking import of_kind
-from pallasite.passes.array_behind import PARTS, ArrayBehind, look_through, views_behind
+from pallasite.passes.array_behind import ArrayBehind, look_through
 from pallasite.passes.divisibility import remainder
 from pallasite.passes.reference_tiles import smem_tiling
 

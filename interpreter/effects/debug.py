@@ -114,13 +114,23 @@ def check(op: cf.AssertOp, facts: Facts) -> Callable[[Core, bool], None]:
     return fn
 
 
-@effect(tpu.TraceStartOp, tpu.TraceStopOp)
-def trace(op: tpu.TraceStartOp | tpu.TraceStopOp, facts: Facts) -> Callable[[Core], None]:
-    """Begins or ends a part of the program that has a name; parts lie within others."""
-    name = op.message.data if isinstance(op, tpu.TraceStartOp) else ""
+@effect(tpu.TraceStartOp)
+def trace_start(op: tpu.TraceStartOp, facts: Facts) -> Callable[[Core], None]:
+    """Opens a named span."""
+    name = op.message.data
 
     def fn(core: Core) -> None:
-        core.traced = name
+        core.spans.append(name)
+
+    return fn
+
+
+@effect(tpu.TraceStopOp)
+def trace_stop(op: tpu.TraceStopOp, facts: Facts) -> Callable[[Core], None]:
+    """Closes the innermost span, if one is open."""
+
+    def fn(core: Core) -> None:
+        del core.spans[-1:]
 
     return fn
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import VerifyError
-from pallasite.dialects import memref, tpu
+from pallasite.dialects import tpu
 from pallasite.dialects.kernel import BLOCK, SLOTS
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.promises import edges_of_copy, multiples_of_view
 from pallasite.dialects.types import integers_in, memory_space, shape_of, tiling_of
+from pallasite.dialects.viewed import PARTS, viewed
 from pallasite.interpreter.effects.semaphores import peer_of
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.rounding import (
@@ -28,6 +29,10 @@ from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
 
 Steps = Generator[Wait, None, None]
+
+_VIEWS = (
+    *PARTS, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp, tpu.ReinterpretCastOp, tpu.EraseMemrefLayoutOp
+)  # fmt: skip
 
 
 def _operands(op: tpu.EnqueueDmaOp | tpu.WaitDmaOp) -> Callable[[tuple[Any, ...]], list[Any]]:
@@ -83,12 +88,7 @@ def _edges(op: tpu.EnqueueDmaOp) -> dict[int, int]:
 
 def _is_tiled_otherwise(view: SSAValue) -> bool:
     """Whether a view has other tiles than the buffer that it shows a part of."""
-    buffer = view
-    while buffer.owner.__class__ is not Block and not isinstance(buffer.owner, memref.AllocaOp):
-        operands = cast(Operation, buffer.owner).operands
-        if not operands:
-            break
-        buffer = operands[0]
+    buffer = viewed(view, *_VIEWS)
     one, other = tiling_of(view.type), tiling_of(buffer.type)
     return one is not None and other is not None and one.tiles != other.tiles
 

@@ -165,7 +165,7 @@ class SyncCheck(Observer):
         self._too_late(core, semaphore, "signals", at)
 
     def dma_start(self, transfer: Transfer) -> None:
-        if transfer.sender.traced.startswith(_PROLOGUE):
+        if any(name.startswith(_PROLOGUE) for name in transfer.sender.spans):
             self._ahead.add(transfer)
         if transfer.remote:
             at = transfer.location

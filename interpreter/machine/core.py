@@ -54,8 +54,8 @@ class Core:
         self.observer: Observer | None = None
         self.recorder: Recorder | None = None
         """Who is told of what a run does with arrays, if somebody wants to replay it."""
-        self.traced = ""
-        """What the running program calls the part that it is in, by `tpu.trace_start`."""
+        self.spans: list[str] = []
+        """The names of the open `tpu.trace_start`, the innermost last."""
         self.clock: Profile | None = None
         """What the program's operations report their work to, if the run keeps time."""
         self.begun = True

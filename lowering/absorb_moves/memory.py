@@ -18,11 +18,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, element_type, memory_space, shape_of, tiling_of
+from pallasite.dialects.viewed import PARTS, viewed
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.lowering.boxes import accessed
 from pallasite.lowering.vectors_to_tiles.elementwise import elementwise_kinds
 from pallasite.passes.accesses import accessed_shape
-from pallasite.passes.array_behind import PARTS, viewed
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.insertion import insert_before
 

@@ -15,9 +15,9 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
+from pallasite.dialects.viewed import views_behind
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
-from pallasite.passes.array_behind import views_behind
 from pallasite.passes.check_kernel.masks import masks_elements
 from pallasite.passes.check_kernel.part_accesses import load_rule, part_of_tile_rule
 from pallasite.passes.check_kernel.rules import RuleTable

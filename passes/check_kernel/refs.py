@@ -19,9 +19,9 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.pallas.scope import SCRATCH_ADVICE
 from pallasite.dialects.tpu.views import is_contiguous, squeezed_dimensions
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
+from pallasite.dialects.viewed import views_behind
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
-from pallasite.passes.array_behind import views_behind
 from pallasite.passes.check_kernel.elements import HELD
 from pallasite.passes.check_kernel.reference_parts import tiles_of_part
 from pallasite.passes.check_kernel.rules import RuleTable

@@ -19,8 +19,8 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, memory_space
+from pallasite.dialects.viewed import PARTS, viewed
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.array_behind import PARTS, viewed
 from pallasite.passes.check_kernel.viewed_array import Array, array_of, tiling_in_shape
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import last_cut

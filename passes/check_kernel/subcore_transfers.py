@@ -13,6 +13,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, own_core
 from pallasite.dialects.tpu.dma import is_gather
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, shape_of
+from pallasite.dialects.viewed import PARTS, viewed
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.divisibility import remainder
 
@@ -104,9 +105,7 @@ def check_bitcast(op: tpu.MemrefBitcastOp, compact: bool) -> None:
 
 def _interleaved(ref: SSAValue) -> bool:
     """Whether `ref` is words seen as narrower elements, or a part of such a ref."""
-    owner = ref.owner
-    while isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
-        owner = owner.operands[0].owner
+    owner = viewed(ref, *PARTS).owner
     if not isinstance(owner, tpu.MemrefBitcastOp):
         return False
     return bit_width(owner.result.type.element_type) < bit_width(owner.input.type.element_type)

@@ -9,8 +9,8 @@ from pallasite.dialects import tpu
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.views import squeezed_dimensions
 from pallasite.dialects.types import bit_width, shape_of
+from pallasite.dialects.viewed import viewed
 from pallasite.layouts.registers import LANES
-from pallasite.passes.array_behind import viewed
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.viewed_array import Array, array_of
 from pallasite.passes.divisibility import constant_of

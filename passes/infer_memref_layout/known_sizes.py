@@ -21,8 +21,8 @@ from pallasite.dialects import tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.tpu.views import squeezed_dimensions
 from pallasite.dialects.types import AnyMemRef, memref_of, shape_of
+from pallasite.dialects.viewed import viewed
 from pallasite.dialects.walking import of_kind
-from pallasite.passes.array_behind import viewed
 from pallasite.passes.divisibility import constant_of
 
 _WAITS = tpu.WaitDma2Op | tpu.WaitDmaOp

@@ -21,10 +21,11 @@ from xdsl.rewriter import Rewriter
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.types import bit_width, memory_space
+from pallasite.dialects.viewed import PARTS, views_behind
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import packing
 from pallasite.passes.accesses import accessed_shape, value_of
-from pallasite.passes.array_behind import PARTS, ArrayBehind, look_through, unsqueezed, views_behind
+from pallasite.passes.array_behind import ArrayBehind, look_through, unsqueezed
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.infer_memref_layout.single_rows import register_rows
 from pallasite.passes.reference_tiles import VIEWS
