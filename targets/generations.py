@@ -147,7 +147,8 @@ def targets_with(feature: Callable[[Target], object]) -> str:
 
 def get_target(name: str) -> Target:
     """The record of target `name`; a `UsageError` naming the known targets otherwise."""
-    if name not in TARGETS:
+    # Compared and not looked up: callers may pass what has no hash.
+    if name not in tuple(TARGETS):
         known = ", ".join(TARGETS)
         raise UsageError("unknown-target", f"expected a target of {known}, got {name!r}")
     return TARGETS[name]

@@ -162,6 +162,7 @@ X = np.zeros((16, 256), np.float32)
         ("expected a list of inputs for each device, got 3", {"inputs": 3, "devices": 2}),
         ("expected a list of inputs, got None", {"inputs": [[X, X], None], "devices": 2}),
         ("expected checks of race, init, bounds, sync, all, got 3", {"checks": 3}),
+        ("expected a target of v4, v5e, v5p, v6e, v7x, got ['v5e']", {"target": ["v5e"]}),
         ("expected a whole number for a seed, got 1.5", {"seed": 1.5}),
         ("expected a whole number for devices, got '2'", {"devices": "2"}),
         ("expected max_steps of at least 1, got 0", {"max_steps": 0}),
@@ -195,6 +196,10 @@ def test_sources_are_text_or_bytes() -> None:
             pallasite.parse(source)
     with pytest.raises(UsageError, match="expected a whole number for the call"):
         pallasite.parse(data, call="first")
+    with pytest.raises(UsageError, match="expected a name of the source, got 3"):
+        pallasite.parse(data, name=3)
+    with pytest.raises(ReadError, match=r"kernels/one\.mlir:1:1"):
+        pallasite.parse("", name=Path("kernels/one.mlir"))
 
 
 def test_numbers_of_numpy_are_whole_numbers() -> None:

@@ -7,6 +7,7 @@ the call, or to the module that it is given (`pallasite.again`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from pallasite.interpreter.run import Driver, Outcome
 
 
-def parse(source: str | bytes, *, name: str = "<input>", call: int | None = 0) -> ModuleOp:
+def parse(
+    source: str | bytes, *, name: str | PathLike[str] = "<input>", call: int | None = 0
+) -> ModuleOp:
     """The kernel module in `source`: MLIR text of any form, Mosaic bytecode, or a StableHLO module
     or HLO dump with custom calls, of which `call` picks one (None: the first one, with a warning if
     there are others). `name` is what diagnostics call it.
@@ -40,7 +43,7 @@ def parse(source: str | bytes, *, name: str = "<input>", call: int | None = 0) -
     """
     from pallasite.frontend import read
 
-    source = arguments.source_of(source)
+    source, name = arguments.source_of(source), arguments.name_of(name)
     call = None if call is None else arguments.whole_number(call, "the call")
     with diagnosed("reading the module"), paused():
         module = read(source, name, call)

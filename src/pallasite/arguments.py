@@ -30,6 +30,13 @@ def source_of(value: Any) -> str | bytes:
     return value
 
 
+def name_of(value: Any) -> str:
+    """What diagnostics call a source: a text, or a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise _wrong("a name of the source", value)
+    return os.fsdecode(cast("str | os.PathLike[str]", value))
+
+
 def _is_path(value: str | bytes) -> bool:
     """Whether a file is meant instead of what it holds: modules have several words."""
     return len(value) < 4096 and len(value.split()) == 1 and os.path.isfile(value.strip())
