@@ -179,16 +179,19 @@ BINARY: dict[type[Operation], Builder] = {
 
 @meaning(*BINARY)
 def binary(op: Operation, facts: Facts) -> Function:
+    """The function that `BINARY` builds for the result's type."""
     return BINARY[type(op)](op.results[0].type)
 
 
 @meaning(arith.NegfOp)
 def negf(op: arith.NegfOp, facts: Facts) -> Function:
+    """Flips the sign, of zeros and NaNs as well."""
     return rounded(op.result.type, operator.neg)
 
 
 @meaning(arith.FlushDenormalsOp)
 def flush_denormals(op: Operation, facts: Facts) -> Function:
+    """What is smaller than the least normal number of the type becomes a zero of its sign."""
     smallest, zero = smallest_normal(op.results[0].type), np.float32(0)
     return lambda x: np.copysign(np.where(np.abs(x) < smallest, zero, x), x).astype(np.float32)
 
@@ -217,6 +220,7 @@ def _narrow(type: Attribute) -> Function:
 
 @meaning(arith.AddUIExtendedOp)
 def addui_extended(op: arith.AddUIExtendedOp, facts: Facts) -> Function:
+    """The sum, which wraps, and whether it carries."""
     type = op.sum.type
     value, narrow, bits = _wide(type, to_unsigned(type)), _narrow(type), width(type)
 
@@ -229,6 +233,7 @@ def addui_extended(op: arith.AddUIExtendedOp, facts: Facts) -> Function:
 
 @meaning(arith.SubUIExtendedOp)
 def subui_extended(op: Operation, facts: Facts) -> Function:
+    """The difference, which wraps, and whether it borrows."""
     type = op.results[0].type
     value, narrow = _wide(type, to_unsigned(type)), _narrow(type)
 
@@ -241,6 +246,7 @@ def subui_extended(op: Operation, facts: Facts) -> Function:
 
 @meaning(arith.MulSIExtendedOp, arith.MulUIExtendedOp)
 def mul_extended(op: arith.MulSIExtendedOp | arith.MulUIExtendedOp, facts: Facts) -> Function:
+    """The low and the high word of the product, as wide as the operands each."""
     type = op.low.type
     signed = isinstance(op, arith.MulSIExtendedOp)
     value = _wide(type, to_signed(type) if signed else to_unsigned(type))

@@ -60,6 +60,7 @@ def _as_i1(type: Attribute, function: Function) -> Function:
 
 @meaning(arith.CmpiOp)
 def cmpi(op: arith.CmpiOp, facts: Facts) -> Function:
+    """A signed i1 that is true counts as -1."""
     name, type = op.predicate_name, op.lhs.type
     compare, unsigned = ORDERS[name[-2:]], is_unsigned(name)
     if name in ("eq", "ne") or (not unsigned and width(type) != 1):
@@ -70,11 +71,13 @@ def cmpi(op: arith.CmpiOp, facts: Facts) -> Function:
 
 @meaning(arith.CmpfOp)
 def cmpf(op: arith.CmpfOp, facts: Facts) -> Function:
+    """The comparison of `_FLOAT`; scalars give a Python bool."""
     return _as_i1(op.lhs.type, _FLOAT[op.predicate_name])
 
 
 @meaning(arith.SelectOp)
 def select(op: arith.SelectOp, facts: Facts) -> Function:
+    """A condition of i1 chooses a whole operand, a vector of them element by element."""
     condition, value = op.cond.type, op.result.type
     if not is_vector(condition):
         return lambda cond, a, b: a if cond else b
@@ -100,19 +103,23 @@ def _blend(dtype: np.dtype[Any]) -> Function:
 
 @meaning(math.IsFiniteOp)
 def is_finite(op: math.IsFiniteOp, facts: Facts) -> Function:
+    """False of infinities and NaNs."""
     return _as_i1(op.operand.type, np.isfinite)
 
 
 @meaning(math.IsInfOp)
 def is_inf(op: math.IsInfOp, facts: Facts) -> Function:
+    """True of infinities of both signs."""
     return _as_i1(op.operand.type, np.isinf)
 
 
 @meaning(math.IsNaNOp)
 def is_nan(op: math.IsNaNOp, facts: Facts) -> Function:
+    """True of NaNs, whatever their bits."""
     return _as_i1(op.operand.type, np.isnan)
 
 
 @meaning(tpu.WeirdOp)
 def weird(op: tpu.WeirdOp, facts: Facts) -> Function:
+    """True of infinities and NaNs (spec/tpu_dialect.md section 3.4)."""
     return _as_i1(op.input.type, lambda x: np.logical_not(np.isfinite(x)))

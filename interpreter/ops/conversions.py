@@ -51,17 +51,20 @@ def extf(op: Operation, facts: Facts) -> Function:
 
 @meaning(arith.TruncFOp, arith.ConvertFOp, tpu.TruncfOp)
 def truncf(op: arith.TruncFOp | arith.ConvertFOp | tpu.TruncfOp, facts: Facts) -> Function:
+    """To the nearest, ties to even, unless the op says towards zero; others are `Unsupported`."""
     return float_to_float(op.result.type, towards_zero=_towards_zero(op))
 
 
 @meaning(arith.FPToSIOp, arith.FPToUIOp, tpu.FptosiOp, tpu.FptouiOp)
 def fptoi(op: Operation, facts: Facts) -> Function:
+    """Towards zero unless the op says to the nearest; saturates, and a NaN is 0."""
     signed = isinstance(op, arith.FPToSIOp | tpu.FptosiOp)
     return float_to_integer(op.results[0].type, signed=signed, to_nearest=not _towards_zero(op))
 
 
 @meaning(arith.SIToFPOp, arith.UIToFPOp, tpu.SitofpOp, tpu.UitofpOp)
 def itofp(op: Operation, facts: Facts) -> Function:
+    """To the nearest, ties to even, unless the op says towards zero."""
     return integer_to_float(
         op.operands[0].type,
         op.results[0].type,
@@ -72,24 +75,30 @@ def itofp(op: Operation, facts: Facts) -> Function:
 
 @meaning(arith.ExtSIOp, arith.TruncIOp, arith.IndexCastOp)
 def extsi(op: Operation, facts: Facts) -> Function:
+    """Sign extension, or the low bits; what narrows signed and unsigned integers is the same."""
     _check_values(op)
     return integer_to_integer(op.operands[0].type, op.results[0].type)
 
 
 @meaning(arith.ExtUIOp, arith.IndexCastUIOp)
 def extui(op: Operation, facts: Facts) -> Function:
+    """Zero extension."""
     _check_values(op)
     return integer_to_integer(op.operands[0].type, op.results[0].type, signed=False)
 
 
 @meaning(arith.BitcastOp)
 def bitcast(op: arith.BitcastOp, facts: Facts) -> Function:
+    """The same bits as another element type of the same width."""
     _check_values(op)
     return reinterpret(op.input.type, op.result.type)
 
 
 @meaning(tpu.BitcastOp)
 def tpu_bitcast(op: tpu.BitcastOp, facts: Facts) -> Function:
+    """Row r*p + k of the narrow side is the k-th lowest part of row r of the wide side
+    (spec/tpu_dialect.md section 3.3).
+    """
     return reinterpret_rows(op.input.type, op.result.type)
 
 
@@ -135,6 +144,7 @@ def _next_away(value: Any, type: Attribute) -> Any:
 
 @meaning(tpu.StochasticConvertOp)
 def stochastic_convert(op: tpu.StochasticConvertOp, facts: Facts) -> Function:
+    """One of the two neighbours of each value; the second operand is 32 random bits for each."""
     return _stochastic(element_type(op.result.type))
 
 

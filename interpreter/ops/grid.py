@@ -33,6 +33,7 @@ def _register(type: AnyVector) -> tuple[int, ...]:
 
 @meaning(grid.SliceOp)
 def slice_(op: grid.SliceOp, facts: Facts) -> Function:
+    """A view of registers: a box of the grid, with strides."""
     boxes = zip(*(_integers(a) for a in (op.offsets, op.sizes, op.strides)), strict=True)
     box = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
     return lambda x: x[box]
@@ -40,18 +41,21 @@ def slice_(op: grid.SliceOp, facts: Facts) -> Function:
 
 @meaning(grid.ConcatOp)
 def concat(op: grid.ConcatOp, facts: Facts) -> Function:
+    """Grids one behind the other along a dimension of the grid."""
     dim = op.dim.value.data
     return lambda *parts: np.concatenate(parts, dim)
 
 
 @meaning(grid.ReshapeOp)
 def reshape(op: grid.ReshapeOp, facts: Facts) -> Function:
+    """The same registers, row-major, in a grid of another shape."""
     shape = shape_of(op.result.type)
     return lambda x: x.reshape(shape)
 
 
 @meaning(grid.TransposeOp)
 def transpose(op: grid.TransposeOp, facts: Facts) -> Function:
+    """A view with the dimensions of the grid permuted; the register's stay."""
     moved = _integers(op.permutation)
     order = (*moved, *range(len(moved), len(shape_of(op.result.type))))
     return lambda x: x.transpose(order)
@@ -65,6 +69,7 @@ def broadcast(op: grid.BroadcastOp, facts: Facts) -> Function:
 
 @meaning(grid.PoisonOp)
 def undefined(op: grid.PoisonOp, facts: Facts) -> Function:
+    """Registers that nothing has written: poison, for whoever reads them by mistake."""
     element = poison(op.result.type, (1,) * len(shape_of(op.result.type)), facts.poison)
     value = np.broadcast_to(element, shape_of(op.result.type))
     return lambda: value
@@ -72,6 +77,7 @@ def undefined(op: grid.PoisonOp, facts: Facts) -> Function:
 
 @meaning(grid.PositionOp)
 def position(op: grid.PositionOp, facts: Facts) -> Function:
+    """In every lane, how far along one dimension the register lies: its index times `step`."""
     shape, dim = shape_of(op.result.type), op.dim.value.data
     along = np.arange(shape[dim], dtype=np.int32) * np.int32(op.step.value.data)
     spread = along.reshape([shape[dim] if d == dim else 1 for d in range(len(shape))])
@@ -81,6 +87,7 @@ def position(op: grid.PositionOp, facts: Facts) -> Function:
 
 @meaning(grid.TakeOp)
 def take(op: grid.TakeOp, facts: Facts) -> Function:
+    """Registers picked by their row-major numbers; a negative number is a register of poison."""
     type = op.result.type
     shape, register = type.get_shape(), _register(type)
     indices = np.array(_integers(op.indices), np.intp)

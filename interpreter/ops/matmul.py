@@ -254,6 +254,9 @@ def _rest(rank: int, *used: Sequence[int]) -> tuple[int, ...]:
 
 @meaning(tpu.MatmulOp)
 def matmul(op: tpu.MatmulOp, facts: Facts) -> Function:
+    """Batch, left free and right free dimensions, in this order; two-dimensional operands without
+    dimension numbers may be transposed (spec/tpu_dialect.md section 3.5).
+    """
     # The C++ dialect takes accumulators of any shape.
     check_product(op)
     left, right = op.lhs.type, op.rhs.type

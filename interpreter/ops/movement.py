@@ -61,11 +61,13 @@ def _rotation_of(op: tpu.DynamicRotateOp | tpu.RotateOp) -> Function:
 
 @meaning(tpu.DynamicRotateOp)
 def dynamic_rotate(op: tpu.DynamicRotateOp, facts: Facts) -> Function:
+    """By an amount that is known at run time, modulo the extent."""
     return _rotation_of(op)
 
 
 @meaning(tpu.RotateOp)
 def rotate(op: tpu.RotateOp, facts: Facts) -> Function:
+    """By the amount that the op has, modulo the extent."""
     turn, amount = _rotation_of(op), op.amount.value.data
     return lambda x: turn(x, amount)
 
@@ -88,6 +90,7 @@ def _take(indices: tuple[int, ...], dim: int) -> Function:
 
 @meaning(tpu.GatherOp)
 def gather(op: tpu.GatherOp, facts: Facts) -> Function:
+    """Static positions along one dimension; a run of them is a view."""
     return _take(tuple(int(i) for i in op.indices.get_values()), op.dimension.value.data)
 
 
@@ -250,6 +253,9 @@ def _register_bounds(type: AnyVector, bounds: int) -> int:
 
 @meaning(tpu.CreateMaskOp)
 def create_mask(op: tpu.CreateMaskOp, facts: Facts) -> Function:
+    """True from `low` up to, and without, `high` in every dimension; bounds outside are cut. Bounds
+    of two or three dimensions of a larger type are those of each register.
+    """
     # The C++ dialect takes any type.
     type = check_mask(op, op.result.type, len(op.low))
     shape, count = type.get_shape(), len(op.low)

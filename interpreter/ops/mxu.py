@@ -50,6 +50,9 @@ def _writer(value: SSAValue) -> tuple[tuple[int, int], Callable[[Array], Array]]
 
 @effect(tpu.MatmulPushRhsOp)
 def matmul_push_rhs(op: tpu.MatmulPushRhsOp, facts: Facts) -> Function:
+    """Stages the right-hand side, transposed if the op says so; `ExecutionError` where the register
+    still holds one.
+    """
     unit, register = op.mxu_index.value.data, op.staging_register.value.data
     element, at = element_type(op.rhs.type), source_location(op)
     transpose, read = bool(op.transpose.value.data), _reader(op.rhs)
@@ -99,6 +102,7 @@ def _check_depth(lhs: Array, rhs: Array, at: SourceLocation | None) -> None:
 
 @effect(tpu.MatmulAccLhsOp)
 def matmul_acc_lhs(op: tpu.MatmulAccLhsOp, facts: Facts) -> Function:
+    """Adds the product to what lies at the address of the accumulators, which begin as zeros."""
     index, address, multiply = op.mxu_index.value.data, op.acc.value.data, _multiplier(op)
 
     def function(core: Core, lhs: Array) -> None:
@@ -110,6 +114,7 @@ def matmul_acc_lhs(op: tpu.MatmulAccLhsOp, facts: Facts) -> Function:
 
 @effect(tpu.MatmulPopOp)
 def matmul_pop(op: tpu.MatmulPopOp, facts: Facts) -> Function:
+    """Takes what lies at the address of the accumulators, and leaves zeros."""
     index, address, at = op.mxu_index.value.data, op.acc.value.data, source_location(op)
     shape, write = _writer(op.result)
     dtype = carrier(op.result.type)
@@ -122,6 +127,7 @@ def matmul_pop(op: tpu.MatmulPopOp, facts: Facts) -> Function:
 
 @effect(tpu.MatmulLhsFifoOp)
 def matmul_lhs_fifo(op: tpu.MatmulLhsFifoOp, facts: Facts) -> Function:
+    """Puts the product, which is added to nothing, at the end of the queue of results."""
     index, multiply, at = op.mxu_index.value.data, _multiplier(op), source_location(op)
 
     def function(core: Core, lhs: Array) -> None:
@@ -133,6 +139,7 @@ def matmul_lhs_fifo(op: tpu.MatmulLhsFifoOp, facts: Facts) -> Function:
 
 @effect(tpu.MatmulPopFifoOp)
 def matmul_pop_fifo(op: tpu.MatmulPopFifoOp, facts: Facts) -> Function:
+    """Takes the oldest result of the queue."""
     index, at = op.mxu_index.value.data, source_location(op)
     shape, write = _writer(op.result)
     dtype = carrier(op.result.type)

@@ -67,6 +67,9 @@ def _packing(type: Attribute) -> int:
 
 @meaning(tpu.PackSubelementsOp)
 def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
+    """Registers become one of narrower elements, in the op's format; positions that it does not
+    name are poison. Floats become integers to the nearest.
+    """
     source, result = op.sources[0].type, op.result.type
     if source.get_num_dims() == 1:
         return subelements.pack(op, facts)

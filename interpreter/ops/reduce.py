@@ -182,6 +182,7 @@ def _combiner(fold: Fold, type: Attribute) -> Function:
 
 @meaning(vector.MultiReductionOp)
 def multi_reduction(op: vector.MultiReductionOp, facts: Facts) -> Function:
+    """Folds the dimensions away in the module's order, and the result onto the accumulator."""
     source = cast(AnyVector, op.source.type)
     dims = tuple(int(d) for d in op.reduction_dims.get_values())
     fold = fold_of(op, op.kind.data.value, source)
@@ -190,6 +191,7 @@ def multi_reduction(op: vector.MultiReductionOp, facts: Facts) -> Function:
 
 @meaning(vector.ReductionOp)
 def vector_reduction(op: vector.ReductionOp, facts: Facts) -> Function:
+    """Folds a vector of rank 1 to a scalar, and onto the accumulator if there is one."""
     source = cast(AnyVector, op.vector.type)
     fold = fold_of(op, op.kind.data.value, source)
     reduce = reduced_onto(op.dest.type, source, (0,), fold)
@@ -282,6 +284,7 @@ def index_of_extremum(op: Operation, kind: ReductionKind) -> Function:
 
 @meaning(tpu.ReduceIndexOp)
 def reduce_index(op: tpu.ReduceIndexOp, facts: Facts) -> Function:
+    """The dimension falls away; of equal extrema the first counts."""
     find, axis = index_of_extremum(op, ReductionKind(op.kind.data)), op.axis.value.data
     dtype = carrier(op.result.type)
     return lambda x: find(x, axis).astype(dtype)

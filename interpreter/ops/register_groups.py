@@ -21,6 +21,7 @@ from pallasite.interpreter.values import Array
 
 @meaning(tpu.RollVectorsOp)
 def roll_vectors(op: tpu.RollVectorsOp, facts: Facts) -> Function:
+    """Registers, row by row, become the array that they are the native tiles of."""
     roll = rolled(op)
     return lambda *tiles: roll(np.stack(tiles))
 
@@ -40,6 +41,7 @@ def rolled(op: tpu.RollVectorsOp) -> Function:
 
 @meaning(tpu.UnrollVectorsOp)
 def unroll_vectors(op: tpu.UnrollVectorsOp, facts: Facts) -> Function:
+    """The native tiles of an array, row by row."""
     unroll, count = unrolled(op), len(op.output)
     return lambda matrix: unroll(matrix)[0] if count == 1 else tuple(unroll(matrix))
 

@@ -42,6 +42,7 @@ def as_scalar(type: Attribute) -> Function:
 
 @meaning(vector.BroadcastOp)
 def broadcast(op: vector.BroadcastOp, facts: Facts) -> Function:
+    """A view without memory of its own; shapes are aligned at their ends."""
     shape, dtype = shape_of(op.vector.type), carrier(op.vector.type)
     if is_vector(op.source.type):
         return stretch(shape_of(op.source.type), shape)
@@ -69,12 +70,14 @@ def stretch(source: tuple[int, ...], shape: tuple[int, ...]) -> Function:
 
 @meaning(vector.ShapeCastOp, tpu.ReshapeOp)
 def reshape(op: Operation, facts: Facts) -> Function:
+    """The same elements in row-major order."""
     shape = shape_of(op.results[0].type)
     return lambda x: x.reshape(shape)
 
 
 @meaning(vector.TransposeOp, tpu.TransposeOp)
 def transpose(op: vector.TransposeOp | tpu.TransposeOp, facts: Facts) -> Function:
+    """A view: dimension d of the result is dimension `permutation[d]` of the operand."""
     permutation = tuple(int(d) for d in op.permutation.get_values())
     return lambda x: x.transpose(permutation)
 
@@ -94,6 +97,7 @@ def _positions(
 
 @meaning(vector.ExtractOp)
 def extract(op: vector.ExtractOp, facts: Facts) -> Function:
+    """A scalar, or the view of what is left of the vector, at positions of leading dimensions."""
     static = tuple(int(p) for p in op.static_position.get_values())
     result = (lambda x: x) if is_vector(op.result.type) else as_scalar(op.result.type)
     if not op.dynamic_position:
@@ -103,6 +107,7 @@ def extract(op: vector.ExtractOp, facts: Facts) -> Function:
 
 @meaning(vector.InsertOp)
 def insert(op: vector.InsertOp, facts: Facts) -> Function:
+    """A copy of the vector with one position replaced; `ExecutionError` outside of it."""
     static = tuple(int(p) for p in op.static_position.get_values())
 
     def function(value: Any, into: Any, *dynamic: int) -> Any:
@@ -125,12 +130,14 @@ def _box(offsets: Any, sizes: Any, strides: Any) -> tuple[slice, ...]:
 
 @meaning(vector.ExtractStridedSliceOp)
 def extract_strided_slice(op: vector.ExtractStridedSliceOp, facts: Facts) -> Function:
+    """A view of a box of leading dimensions."""
     box = _box(op.offsets, op.sizes, op.strides)
     return lambda x: x[box]
 
 
 @meaning(vector.InsertStridedSliceOp)
 def insert_strided_slice(op: vector.InsertStridedSliceOp, facts: Facts) -> Function:
+    """A copy of the second operand; the source lies in its last dimensions."""
     sizes = shape_of(op.source.type)
     outer = len(op.offsets) - len(sizes)
     box = _box(op.offsets, (1,) * outer + sizes, [op.strides.data[0]] * outer + [*op.strides])
@@ -147,6 +154,7 @@ def insert_strided_slice(op: vector.InsertStridedSliceOp, facts: Facts) -> Funct
 
 @meaning(tpu.ConcatenateOp)
 def concatenate(op: tpu.ConcatenateOp, facts: Facts) -> Function:
+    """Sources one behind the other along one dimension."""
     dimension = op.dimension.value.data
     return lambda *sources: np.concatenate(sources, dimension)
 
@@ -175,23 +183,27 @@ def shuffle(op: vector.ShuffleOp, facts: Facts) -> Function:
 
 @meaning(vector.InterleaveOp)
 def interleave(op: vector.InterleaveOp, facts: Facts) -> Function:
+    """Elements of the last dimension take turns, the first operand's first."""
     shape = shape_of(op.result.type)
     return lambda a, b: np.stack([a, b], -1).reshape(shape)
 
 
 @meaning(vector.DeinterleaveOp)
 def deinterleave(op: vector.DeinterleaveOp, facts: Facts) -> Function:
+    """Views of the even and of the odd elements of the last dimension."""
     return lambda x: (x[..., ::2], x[..., 1::2])
 
 
 @meaning(vector.FromElementsOp)
 def from_elements(op: vector.FromElementsOp, facts: Facts) -> Function:
+    """Scalars in row-major order."""
     shape, dtype = shape_of(op.dest.type), carrier(op.dest.type)
     return lambda *elements: np.array(elements, dtype).reshape(shape)
 
 
 @meaning(vector.ToElementsOp)
 def to_elements(op: vector.ToElementsOp, facts: Facts) -> Function:
+    """Scalars in row-major order, as many results as elements."""
     scalar = as_scalar(op.source.type)
     return lambda x: tuple(scalar(v) for v in x.reshape(-1))
 
@@ -218,6 +230,7 @@ def bitcast(op: vector.BitcastOp, facts: Facts) -> Function:
 
 @meaning(vector.StepOp)
 def step(op: vector.StepOp, facts: Facts) -> Function:
+    """0, 1, 2, ..."""
     numbers = np.arange(shape_of(op.result.type)[0], dtype=carrier(op.result.type))
     return lambda: numbers
 
@@ -231,12 +244,14 @@ def box_mask(shape: tuple[int, ...], bounds: Any) -> Any:
 
 @meaning(vector.CreateMaskOp)
 def create_mask(op: vector.CreateMaskOp, facts: Facts) -> Function:
+    """True before so many positions of every dimension; negative numbers count as 0."""
     shape = shape_of(op.mask_vector.type)
     return lambda *sizes: box_mask(shape, [(0, n) for n in sizes])
 
 
 @meaning(vector.ConstantMaskOp)
 def constant_mask(op: vector.ConstantMaskOp, facts: Facts) -> Function:
+    """`create_mask` of numbers that the op has."""
     sizes = [int(n) for n in op.mask_dim_sizes.get_values()]
     mask = box_mask(shape_of(op.result.type), [(0, n) for n in sizes])
     return lambda: mask

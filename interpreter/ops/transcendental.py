@@ -187,6 +187,7 @@ ELEMENTWISE: tuple[type[Operation], ...] = (*_UNARY, *_EXACT, *_BINARY, tpu.Reci
 
 @meaning(*_UNARY)
 def unary(op: Operation, facts: Facts) -> Function:
+    """The function of `_UNARY`, rounded to the result's type."""
     return rounded(op.results[0].type, _UNARY[type(op)])
 
 
@@ -204,27 +205,34 @@ def reciprocal(op: tpu.ReciprocalOp, facts: Facts) -> Function:
 
 @meaning(*_EXACT)
 def exact(op: Operation, facts: Facts) -> Function:
+    """The function of `_EXACT`, which leaves nothing to round."""
     return _EXACT[type(op)]
 
 
 @meaning(*_BINARY)
 def binary(op: Operation, facts: Facts) -> Function:
+    """The function of `_BINARY`, rounded to the result's type."""
     return rounded(op.results[0].type, _BINARY[type(op)])
 
 
 @meaning(math.SincosOp)
 def sincos(op: math.SincosOp, facts: Facts) -> Function:
+    """Both, each as `math.sin` and `math.cos` give it."""
     sin, cos = (rounded(op.operand.type, f) for f in (np.sin, np.cos))
     return lambda x: (sin(x), cos(x))
 
 
 @meaning(math.ClampFOp)
 def clampf(op: math.ClampFOp, facts: Facts) -> Function:
+    """min(max(value, low), high): `high` wins where the bounds are crossed, and NaNs go through
+    (spec/pallas_semantics.md section 4.2).
+    """
     return lambda value, low, high: np.minimum(np.maximum(value, low), high)
 
 
 @meaning(math.IsNormalOp)
 def is_normal(op: math.IsNormalOp, facts: Facts) -> Function:
+    """False of zeros, denormals, infinities and NaNs."""
     smallest = smallest_normal(op.operand.type)
     test: Function = lambda x: np.isfinite(x) & (np.abs(x) >= smallest)  # noqa: E731
     return test if is_vector(op.operand.type) else lambda x: bool(test(x))
@@ -232,6 +240,7 @@ def is_normal(op: math.IsNormalOp, facts: Facts) -> Function:
 
 @meaning(math.AbsIOp)
 def absi(op: math.AbsIOp, facts: Facts) -> Function:
+    """The least integer is its own absolute value, as it wraps."""
     return wrapped(op.results[0].type, abs if not is_vector(op.results[0].type) else np.abs)
 
 
@@ -267,6 +276,7 @@ _BITS: dict[type[Operation], Callable[[int], tuple[Function, Function]]] = {
 
 @meaning(*_BITS)
 def bits(op: Operation, facts: Facts) -> Function:
+    """A count for each element; zeros at the ends of a 0 are as many as the type has bits."""
     type_ = op.results[0].type
     on_vectors, on_scalars = _BITS[type(op)](width(type_))
     value = to_unsigned(type_)
@@ -305,6 +315,7 @@ def _inverse_integer_power(base: int, exponent: int) -> int:
 
 @meaning(math.IPowIOp)
 def ipowi(op: math.IPowIOp, facts: Facts) -> Function:
+    """Wraps; negative exponents are those of `_inverse_integer_power`."""
     type: Attribute = op.result.type
     element = getattr(type, "element_type", type)
     multiply = wrapped(element, operator.mul)
@@ -318,6 +329,7 @@ def ipowi(op: math.IPowIOp, facts: Facts) -> Function:
 
 @meaning(math.FPowIOp)
 def fpowi(op: math.FPowIOp, facts: Facts) -> Function:
+    """In float64, which rounds once more for types narrower than float32."""
     return rounded(
         op.result.type,
         lambda a, b: np.power(np.float64(a), np.float64(b)).astype(np.float32),

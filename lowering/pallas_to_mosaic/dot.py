@@ -22,6 +22,7 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_ele
 
 @rule(pallas.DotOp)
 def lower_dot(op: pallas.DotOp, c: Converter) -> Sequence[SSAValue]:
+    """Sums in 32 bits, and narrows what the result asks to be narrower."""
     result = op.result.type
     sum_type = VectorType(f32 if is_float(result.element_type) else i32, result.get_shape())
     wide = _multiply_and_sum if op.is_matrix_times_vector else _product

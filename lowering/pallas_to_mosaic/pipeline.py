@@ -41,6 +41,9 @@ from pallasite.lowering.windows_to_dma.transfers import Pipelined
 
 @rule(pallas.EmitPipelineOp)
 def lower_pipeline(op: pallas.EmitPipelineOp, c: Converter) -> Sequence[SSAValue]:
+    """The pipeline's buffers, transfers and loop, in a region of their own; its body is lowered
+    with the rest.
+    """
     expansion = _Expansion(op, c)
     region = expansion.write()
     c.insert(region)

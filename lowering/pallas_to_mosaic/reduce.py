@@ -37,6 +37,7 @@ BOOLEANS = {"or": "max", "and": "min"}
 
 @rule(pallas.ReduceOp)
 def lower_reduce(op: pallas.ReduceOp, c: Converter) -> Sequence[SSAValue]:
+    """Booleans, which Mosaic does not reduce, go through numbers."""
     kind, axes, value = op.kind.data, integers_of(op.axes), op.value
     if kind in BOOLEANS:
         return [_of_booleans(value, BOOLEANS[kind], axes, op, c)]

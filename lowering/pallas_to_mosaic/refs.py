@@ -112,6 +112,7 @@ def subcore_shape(
 
 @rule(pallas.LoadOp)
 def lower_load(op: pallas.LoadOp, c: Converter) -> Sequence[SSAValue]:
+    """A box of the ref: a scalar of SMEM, or a vector."""
     box = box_of(op, c)
     if memory_space(box.held.type) == "smem":
         return [_seen(_load_scalar(box, c), box, c)]
@@ -168,6 +169,7 @@ def _seen(value: SSAValue, box: Box, c: Converter) -> SSAValue:
 
 @rule(pallas.StoreOp)
 def lower_store(op: pallas.StoreOp, c: Converter) -> Sequence[SSAValue]:
+    """A box of the ref; what the mask leaves out keeps its value."""
     _store(op, box_of(op, c), c)
     return []
 
