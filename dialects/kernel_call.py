@@ -29,7 +29,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import Note, SourceLocation, VerifyError
+from pallasite.diagnostics import Note, SourceLocation, Unsupported, VerifyError
+from pallasite.dialects.integers import greatest
 from pallasite.dialects.locations import source_location
 
 CALL = "tpu.call"
@@ -185,7 +186,8 @@ def _told_call(module: ModuleOp) -> Call | None:
 
 
 def check_sizes(call: Call, location: SourceLocation | None) -> None:
-    """Raises `VerifyError` for arrays of which the program does not say how large they are."""
+    """Raises `VerifyError` for arrays of which the program does not say how large they are, and
+    `Unsupported` for those that no index reaches the end of."""
     for type in (*call.operands, *call.results):
         if not type.has_static_shape():
             raise VerifyError(
@@ -193,6 +195,13 @@ def check_sizes(call: Call, location: SourceLocation | None) -> None:
                 f"the call has an array of type {type}, whose size is not known",
                 location,
                 [Note("export or lower the program for arrays of known shapes")],
+            )
+        if (extent := max(type.get_shape(), default=0)) > greatest(32):
+            raise Unsupported(
+                "array-size",
+                f"the call has an array of type {type}, of whose dimensions one has {extent} "
+                "elements: indices have 32 bits",
+                location,
             )
 
 

@@ -324,6 +324,18 @@ def test_arrays_of_unknown_size_are_refused(part: str, form: str) -> None:
         assert caught.value.code == "unknown-size" and caught.value.location is not None
 
 
+@pytest.mark.parametrize("form", ["mosaic", "dma"])
+def test_arrays_that_no_index_spans_are_refused(form: str) -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    text = re.sub(r"(operands = \[tensor<)\d+", rf"\g<1>{1 << 31}", str(module))
+    for ask in (
+        api.random_inputs,
+        lambda m: pallasite.run(m, api.random_inputs(module), form=form),
+    ):
+        with pytest.raises(Unsupported, match="2147483648 elements: indices have 32 bits"):
+            ask(pallasite.parse(text))
+
+
 def test_defects_of_passes_come_out_as_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:
     from pallasite.passes import check_kernel
 
