@@ -105,16 +105,14 @@ class Extent:
     def sized(
         self, build: ScalarBuilder, start: Scalar, size: Scalar
     ) -> tuple[Scalar, Scalar, Scalar]:
-        """The same for a slice of `size` elements from `start`, both whole tiles.
+        """The same for a slice of `size` elements from `start`, of whole tiles.
 
-        One that overruns the array ends with the array's last tile.
+        One that overruns the array ends with the array's last tile. As JAX does, its size is
+        promised, and of where it begins nothing but what the index map says.
         """
         size = build.smallest(size, build.sub(self._round_up(self.size), start))
-        if self.tile > 1:
-            start, size = (
-                value if known(value) is not None else self._assume_aligned(build, value)
-                for value in (start, size)
-            )
+        if self.tile > 1 and known(size) is None:
+            size = self._assume_aligned(build, size)
         return start, 0, size
 
     def _assume_aligned(self, build: ScalarBuilder, start: Scalar) -> Scalar:

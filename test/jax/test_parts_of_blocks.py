@@ -15,7 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
-from pallasite.diagnostics import Diagnostic, KernelWarning  # noqa: E402
+from pallasite.diagnostics import Diagnostic, KernelWarning, Unsupported  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -139,3 +139,26 @@ def test_chosen_sizes_fill_no_block(form: str) -> None:
     with simulate(form=form, checks="init"), pytest.raises(Diagnostic) as raised:
         call(np.array([3, 16, 8], np.int32), x)
     assert raised.value.code == "uninitialised-read"
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", [np.int16, jnp.bfloat16, np.int8])
+def test_slices_that_begin_anywhere(kind: Any, form: str) -> None:
+    """JAX's pipelines promise how long a slice is, not where it begins: packed rows are refused."""
+    x = np.zeros((32, 128), kind)
+    with simulate(form=form), pytest.raises(Unsupported) as caught:
+        doubled(x, listed, 3)
+    assert caught.value.code == "unaligned-slice"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_slices_that_begin_with_tiles(form: str) -> None:
+    def aligned(table: Any) -> Any:
+        def place(i: Any) -> Any:
+            return (pl.ds(pl.multiple_of(table[i], 8), table[i + 4]), 0)
+
+        return pl.BlockSpec((BOUNDED, 128), place)
+
+    x = np.arange(4096).reshape(32, 128).astype(np.int16)
+    with simulate(form=form):
+        np.testing.assert_array_equal(np.asarray(doubled(x, aligned, 3)), 2 * x)
