@@ -87,6 +87,9 @@ class CallPlan:
     places: tuple[Place, ...]
     """Of the other operands, then of the results."""
     array_bytes: int
+    deciding: int
+    """How many operands are sizes of the grid or there before the kernel begins; they come first,
+    and index maps, loops and branches may depend on what they hold."""
 
     @staticmethod
     def of(kernel: Kernel, call: Call, uses: Sequence[Use]) -> CallPlan:
@@ -111,7 +114,8 @@ class CallPlan:
                 )
             )  # fmt: skip
         operands, results = (tuple(map(ArrayType.of, t)) for t in (call.operands, call.results))
-        return CallPlan(operands, results, bounds, tuple(places), array_bytes(call))
+        deciding = bounds + len(kernel.prefetch)
+        return CallPlan(operands, results, bounds, tuple(places), array_bytes(call), deciding)
 
 
 def _check_call(

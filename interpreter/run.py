@@ -7,7 +7,7 @@ arguments live (`pallasite.interpreter.windows`).
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -41,7 +41,7 @@ from pallasite.interpreter.odd_results import undefined, unwritten
 from pallasite.interpreter.options import DEFAULT, Options
 from pallasite.interpreter.process import keep_freed, products_on_one_thread
 from pallasite.interpreter.replay.recorder import Recorder
-from pallasite.interpreter.replay.repeats import Repeats, Replay
+from pallasite.interpreter.replay.repeats import Repeats, Replay, key_of
 from pallasite.interpreter.replay.script import Script
 from pallasite.interpreter.subcores import mesh_of
 from pallasite.interpreter.values import Array
@@ -140,11 +140,12 @@ def execute(
     call, plan = described.planned(inputs)
     arrays = [checked_inputs(call, plan, device) for device in inputs]
     check_size(plan.array_bytes * len(arrays), options.limits.memory, described.kernel.func)
-    repeats = None
+    repeats, key = None, b""
     if prepared is not None and options.is_plain and len(arrays) == 1:
         repeats = prepared.repeats_of(plan)
     if repeats is not None:
-        replayed = repeats.run(arrays[0], options.limits, options.poison, spare)
+        key = key_of(plan, arrays[0])
+        replayed = repeats.run(key, arrays[0], options.limits, options.poison, spare)
         if replayed is not None:
             return _replayed(*replayed)
     split = _split(described, call, target)
@@ -163,7 +164,7 @@ def execute(
     machine.reads_outside = call.unchecked and "bounds" not in machine.checks
     if prepared is None:
         prepared = _prepare(described, target, driver, options)
-    run = _Run(machine, prepared, split, plan, arrays, options, repeats)
+    run = _Run(machine, prepared, split, plan, arrays, options, repeats, key)
     outcome = run.outcome()
     run.leave()
     return outcome
@@ -211,6 +212,8 @@ class _Run:
     options: Options
     repeats: Repeats | None
     """What is known of earlier runs, if this one may be replayed later."""
+    key: Hashable
+    """Under which it would be."""
 
     def outcome(self) -> Outcome:
         """Runs the kernel to its end."""
@@ -245,7 +248,8 @@ class _Run:
         if self.repeats is None or len(self.machine.cores) > 1:
             return None
         prepared = self.prepared
-        recorder = self.repeats.recorder(prepared.program, prepared.described.kernel, self.plan)
+        kernel = prepared.described.kernel
+        recorder = self.repeats.recorder(self.key, prepared.program, kernel, self.plan)
         self.machine.cores[0].recorder = recorder
         return recorder
 
@@ -262,7 +266,8 @@ class _Run:
                 for device, arrays in zip(machine.devices, self.arrays, strict=True)
             ]  # fmt: skip
             if recorder is not None:
-                recorder.begin(bound[0].inputs, self.arrays[0], bound[0].results)
+                (started,) = bound[0].invocations
+                recorder.begin(bound[0].inputs, self.arrays[0], bound[0].results, started.prefetch)
             with nullcontext() if recorder is None else recorder.listening():
                 machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
             outputs = [b.outputs(plan) for b in bound]
@@ -290,14 +295,14 @@ class _Run:
         steps = limits.steps - self.prepared.program.budget.left
         limits = replace(limits, steps=steps)
         replay = Replay(script, limits, self.options.poison, outcome.memory, outcome.transfers)
-        self.repeats.keep(replay, recorder.effects)
+        self.repeats.keep(self.key, replay, recorder.effects)
 
     def leave(self) -> None:
         """Ends the machine; what a later run can use of it stays with the prepared kernel."""
         machine, prepared = self.machine, self.prepared
         if not prepared.described.subcores and not machine.observers:
             left = [core.allocations.retire() for core in machine.cores]
-            if prepared.repeats.replay is None:
+            if self.plan.deciding or not prepared.repeats.replays:
                 prepared.left.extend(left)
         machine.drop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -30,8 +31,8 @@ def test_replays_are_like_runs(name: str) -> None:
     lowered = api.lower(module, "tiles", "v5e")
     kernel, spare = prepare(lowered, target=V5E), Spare()
 
-    def run(seed: int, prepared: Prepared | None) -> Outcome | str:
-        inputs = api.random_inputs(module, seed)
+    def run(seed: int, prepared: Prepared | None, first: Sequence[Any] = ()) -> Outcome | str:
+        inputs = [*first, *api.random_inputs(module, seed)[len(first) :]]
         try:
             return execute(lowered, [inputs], target=V5E, prepared=prepared, spare=spare)
         except ExecutionError as error:
@@ -39,8 +40,10 @@ def test_replays_are_like_runs(name: str) -> None:
 
     for _ in range(BEFORE + 1):
         run(0, kernel)
-    for seed in (1, 2):
-        again, fresh = run(seed, kernel), run(seed, None)
+    _, plan = kernel.described.planned([api.random_inputs(module, 0)])
+    decided = api.random_inputs(module, 0)[: plan.deciding]
+    for seed, first in ((1, decided), (2, decided), (3, ())):
+        again, fresh = run(seed, kernel, first), run(seed, None, first)
         if isinstance(again, str) or isinstance(fresh, str):
             assert again == fresh
         else:

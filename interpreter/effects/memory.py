@@ -80,6 +80,8 @@ def store(op: memref.StoreOp, facts: Facts) -> Callable[..., None]:
 
     def fn(core: Core, value: Any, ref: Ref, *index: int) -> None:
         ref.store_scalar(index, value, at)
+        if core.recorder is not None:
+            core.recorder.stored_scalar(ref.buffer)
         if core.observer is not None:
             core.observer.write(core, Box(ref, index, one), at)
 

@@ -103,6 +103,8 @@ def load_scalar(
         if trapped or error.code != "out-of-bounds":
             raise
         return Undefined(error)
+    if core.recorder is not None:
+        core.recorder.loaded_scalar(ref.buffer)
     if watched and core.observer is not None:
         core.observer.read(core, Box(ref, index, (1,) * len(index)), at)
     return element

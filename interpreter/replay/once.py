@@ -50,7 +50,10 @@ def _made_once(lines: Sequence[Line]) -> list[Line]:
                 same.update(zip(line.makes, earlier, strict=True))
             equal.update(zip(line.makes, earlier or line.makes, strict=True))
         if not line.makes or line.makes[0] not in same:
-            kept.append(line._replace(takes=tuple(same.get(v, v) for v in line.takes)))
+            takes, through = (
+                tuple(same.get(v, v) for v in values) for values in (line.takes, line.seen_through)
+            )
+            kept.append(line._replace(takes=takes, seen_through=through))
     return kept
 
 

@@ -1,9 +1,10 @@
 """What a run does with arrays, in order: the calls of meanings, copies, loads and stores.
 
-Where no number that decides anything comes out of an array, a kernel does the same whatever its
-operands hold: the loops, scalars, views, allocations and semaphores of a second run are those of
-the first. A recorder is told of the rest. It gives up for good where it is told of something else,
-or where a value turns up that came about unseen.
+Where no number that decides anything comes out of an array, other than the scalars that are there
+before the kernel begins, a kernel does the same whatever its other operands hold: the loops,
+scalars, views, allocations and semaphores of a second run with the same scalars are those of the
+first. A recorder is told of the rest. It gives up for good where it is told of something else, or
+where a value turns up that came about unseen.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class Recorder:
         self._names: dict[int, str] = {}
         """Of what is bound, by identity."""
         self._memories: dict[Buffer, str] = {}
+        self._scalars: set[Buffer] = set()
+        """Memory that holds scalars of which no line tells."""
         self._values: dict[int, tuple[weakref.ref[Array], int]] = {}
         """The numbers of arrays that exist, by identity."""
         self._accesses: dict[Access, Callable[..., Array]] = {}
@@ -85,9 +88,20 @@ class Recorder:
 
     # The operands and results of the call
 
-    def begin(self, inputs: Sequence[Operand], arrays: Sequence[Array], results: Sequence[Operand]):
-        """The run has bound `arrays` to its operands, and has room for its results."""
-        for number, (operand, array) in enumerate(zip(inputs, arrays, strict=True)):
+    def begin(
+        self,
+        inputs: Sequence[Operand],
+        arrays: Sequence[Array],
+        results: Sequence[Operand],
+        scalars: Sequence[Ref],
+    ) -> None:
+        """The run has bound `arrays`, of which the last ones are its operands, has room for its
+        results, and `scalars` that are there before it begins."""
+        self._scalars.update(ref.buffer for ref in scalars)
+        bounds = len(arrays) - len(inputs)
+        for number, (operand, array) in enumerate(
+            zip(inputs, arrays[bounds:], strict=True), bounds
+        ):
             if operand.buffer.buffer.is_adopted:
                 self._memories[operand.buffer.buffer] = f"i{number}"
             elif same_bits(array.dtype, operand.ref) and not is_semaphore(operand.ref.element):
@@ -175,6 +189,17 @@ class Recorder:
             write = self.bind("f", partial(rows.write_to, _apart(ref), access.plan, add=add))
             text = f"{write}({', '.join(['{w}', *texts])})"
             self._line(Line(text, takes, read=Whole(memory), write=Whole(memory)))
+
+    def loaded_scalar(self, buffer: Buffer) -> None:
+        """A number was loaded of `buffer`, which may decide anything."""
+        if buffer in self._memories:
+            self.give_up()  # There may be another one in the next run.
+
+    def stored_scalar(self, buffer: Buffer) -> None:
+        """A number was stored in `buffer`, which is the same in every run, as all numbers are."""
+        if buffer in self._memories:
+            self.give_up()
+        self._scalars.add(buffer)
 
     def computed(
         self, fn: Callable[..., Any], arrays: Sequence[Any], target: Array, buffer: Buffer
@@ -307,6 +332,8 @@ class Recorder:
     def _memory(self, buffer: Buffer, whole: bool = False) -> str:
         """What the script calls the contents of a buffer, which is about to be written as a
         `whole`, or not."""
+        if buffer in self._scalars:
+            self.give_up()  # A script does not fill it.
         name = self._memories.get(buffer)
         if name is None:
             name = self._memories[buffer] = f"m{len(self.rooms)}"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence, Set
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
+
+import numpy as np
 
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.kernel import IN_PLACE, Kernel
@@ -20,11 +24,22 @@ from pallasite.interpreter.values import Array
 BEFORE = 7
 """Runs before the one that is recorded: most programs run a kernel once, and to record and compile
 takes two to eight runs."""
+MOST_SCRIPTS = 8
+"""Scripts of one kernel, which does something else for each table that it gets."""
+MOST_SCRIPT_LINES = 1 << 13
+"""Lines of those, but one script may be longer."""
+MOST_COUNTS = 64
+"""Tables of which it is known how often a kernel has run with them: a model may run all its layers
+with one, and never again."""
+MOST_FAILURES = 4
+"""Tables with which a kernel was recorded in vain, of which it is the kernel's doing."""
 REPEATABLE = frozenset(
     (
         memref.AllocaOp,
         memref.AllocOp,
         memref.DeallocOp,
+        memref.LoadOp,
+        memref.StoreOp,
         tpu.EnqueueDmaOp,
         tpu.InternalScratchOp,
         tpu.IterationBoundOp,
@@ -59,52 +74,100 @@ class Replay:
 
 @dataclass
 class Repeats:
-    """The runs of one prepared kernel, by one core and without observers."""
+    """The runs of one prepared kernel, by one core and without observers.
 
-    runs: int = 0
+    What decides what a kernel does are the first operands of its call: the sizes of its grid, and
+    the scalars that are there before it begins. Runs for which these have the same bytes are alike.
+    """
+
     hopeless: bool = False
     """Whether no script can do what the kernel does."""
-    replay: Replay | None = None
+    counts: OrderedDict[Hashable, int] = field(default_factory=OrderedDict[Hashable, int])
+    """How many runs were alike, by what decides it; those last that were last."""
+    replays: OrderedDict[Hashable, Replay] = field(default_factory=OrderedDict[Hashable, Replay])
+    """The scripts, by the same, in the same order."""
+    failures: int = 0
 
-    def recorder(self, program: Any, kernel: Kernel, plan: CallPlan) -> Recorder | None:
+    def recorder(
+        self, key: Hashable, program: Any, kernel: Kernel, plan: CallPlan
+    ) -> Recorder | None:
         """Who is told of the run that begins, if it is worth it."""
-        self.runs += 1
-        if self.runs <= BEFORE or self.hopeless or not isinstance(program, Program):
+        if self.hopeless or not isinstance(program, Program):
             return None
-        self.hopeless = True  # Unless it ends well.
-        return Recorder(program) if _is_repeatable(program, kernel, plan) else None
+        count = self.counts[key] = self.counts.pop(key, 0) + 1
+        if len(self.counts) > MOST_COUNTS:
+            self.counts.popitem(last=False)
+        if count != BEFORE + 1:
+            return None
+        self._failed()  # Unless it ends well.
+        self.hopeless = self.hopeless or not plan.deciding
+        if _is_repeatable(program, kernel):
+            return Recorder(program)
+        self.hopeless = True
+        return None
 
-    def keep(self, replay: Replay, effects: Set[Any]) -> None:
+    def _failed(self) -> None:
+        self.failures += 1
+        self.hopeless = self.failures >= MOST_FAILURES
+
+    def keep(self, key: Hashable, replay: Replay, effects: Set[Any]) -> None:
         """Has `replay` run in place of the kernel, a program with `effects` now that it has run: it
         is written as it runs for the first time."""
-        if effects <= REPEATABLE:
-            self.replay, self.hopeless = replay, False
+        if not effects <= REPEATABLE:
+            self.hopeless = True
+            return
+        self.failures -= 1
+        self.hopeless = False
+        replays = self.replays
+        replays[key] = replay
+        while len(replays) > 1 and (
+            len(replays) > MOST_SCRIPTS
+            or sum(known.script.length for known in replays.values()) > MOST_SCRIPT_LINES
+        ):
+            dropped, _ = replays.popitem(last=False)
+            # It is recorded again only if it comes again and again: tables may take turns.
+            self.counts[dropped] = -8 * BEFORE
 
     def run(
-        self, arrays: Sequence[Array], limits: Limits, poison: int, spare: Spare | None
+        self,
+        key: Hashable,
+        arrays: Sequence[Array],
+        limits: Limits,
+        poison: int,
+        spare: Spare | None,
     ) -> tuple[Replay, list[Array], float] | None:
         """The results of a run within `limits`, and its seconds, if a script can do it.
 
         None if something goes wrong, too: the kernel's own run says what.
         """
-        replay = self.replay
+        replay = self.replays.get(key)
         if replay is None or limits.steps < replay.limits.steps:
             return None
         if limits.memory != replay.limits.memory or poison != replay.poison:
             return None
+        self.replays.move_to_end(key)
         try:
             return replay, *replay.script.run(arrays, spare)
         except Exception:
-            self.replay, self.hopeless = None, True
+            del self.replays[key]
+            self.hopeless = True
             return None
 
 
-def _is_repeatable(program: Program, kernel: Kernel, plan: CallPlan) -> bool:
+def key_of(plan: CallPlan, arrays: Sequence[Array]) -> Hashable:
+    """What decides what a run does with `arrays`: a digest, for tables may be long, and the caller
+    may change them later."""
+    if not plan.deciding:
+        return b""
+    digest = blake2b(digest_size=32)
+    for array in arrays[: plan.deciding]:
+        # Their types are those of the call.
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.digest()
+
+
+def _is_repeatable(program: Program, kernel: Kernel) -> bool:
     """Whether all that a kernel does with arrays is told to a recorder."""
-    return (
-        program.effects <= REPEATABLE
-        and not kernel.prefetch
-        and not plan.bounds
-        and all(place.source is None for place in plan.places)
-        and all(memory_space(argument.type) in IN_PLACE for argument in kernel.operands)
+    return program.effects <= REPEATABLE and all(
+        memory_space(argument.type) in IN_PLACE for argument in kernel.operands
     )

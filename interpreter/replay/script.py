@@ -35,6 +35,8 @@ class Script:
     """Takes the bytes of operands, rooms and results."""
     rooms: Sequence[Room]
     results: Sequence[ArrayType]
+    length: int
+    """In lines."""
 
     @staticmethod
     def of(recorder: Recorder, inputs: int, results: Sequence[ArrayType]) -> Script:
@@ -57,7 +59,7 @@ class Script:
         # What lines were made with that are left out is not kept.
         scope = {name: recorder.bound[name] for name in recorder.bound.keys() & _names(text)}
         exec(compile(text, "<pallasite script>", "exec"), scope)
-        return Script(text, scope["script"], rooms, results)
+        return Script(text, scope["script"], rooms, results, len(lines))
 
     def run(self, inputs: Sequence[Array], spare: Spare | None) -> tuple[list[Array], float]:
         """The results for `inputs`, and how many seconds they took."""

@@ -126,6 +126,8 @@ def test_random_lines(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
             for _ in range(int(random.random.integers(2, 40))):
                 random.line()
             found = once(random.lines)
+            made = {value for line in found for value in line.makes}
+            assert made.issuperset(v for line in found for v in (*line.takes, *line.seen_through))
             assert left(found) == left(random.lines), seed
             fewer += len(found) < len(random.lines)
     assert fewer > 120

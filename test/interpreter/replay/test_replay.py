@@ -17,7 +17,7 @@ from pallasite.dialects import tpu
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.options import Options
 from pallasite.interpreter.replay import recorder, repeats
-from pallasite.interpreter.replay.repeats import BEFORE
+from pallasite.interpreter.replay.repeats import BEFORE, Replay
 from pallasite.interpreter.replay.script import Script
 from pallasite.interpreter.run import Outcome, Prepared, execute, prepare
 from pallasite.targets import get_target
@@ -93,8 +93,13 @@ def recorded(prepared: Prepared, **options: Any) -> Prepared:
     return prepared
 
 
+def replay_of(prepared: Prepared) -> Replay:
+    (replay,) = prepared.repeats.replays.values()
+    return replay
+
+
 def is_replayed(prepared: Prepared) -> bool:
-    return prepared.repeats.replay is not None
+    return bool(prepared.repeats.replays)
 
 
 def test_a_script_runs_in_place_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +125,8 @@ def test_rows_are_loaded_and_stored_as_views() -> None:
       %b = arith.addf %a, %a : {row}
       vector.store %b, %buffer[%c9, %c0] : {BUFFER}, {row}
     """
-    replay = recorded(kernel(body)).repeats.replay
-    assert replay is not None and "m0)" not in replay.script.text.partition("\n")[2]
+    replay = replay_of(recorded(kernel(body)))
+    assert "m0)" not in replay.script.text.partition("\n")[2]
     x = array(7)
     (found,), _ = replay.script.run([x], None)
     x[9] = x[3] * 2
@@ -207,8 +212,7 @@ def test_other_runs_go_their_way(options: dict[str, Any], monkeypatch: pytest.Mo
 
 def test_the_limit_of_steps_holds() -> None:
     prepared = recorded(kernel(twice()))
-    replay = prepared.repeats.replay
-    assert replay is not None
+    replay = replay_of(prepared)
     assert run(prepared, array(), max_steps=replay.limits.steps).outputs
     with pytest.raises(ExecutionError, match="steps"):
         run(prepared, array(), max_steps=replay.limits.steps - 1)
