@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple, cast
@@ -87,9 +87,9 @@ class CallPlan:
     places: tuple[Place, ...]
     """Of the other operands, then of the results."""
     array_bytes: int
-    deciding: int
-    """How many operands are sizes of the grid or there before the kernel begins; they come first,
-    and index maps, loops and branches may depend on what they hold."""
+    deciding: tuple[int, ...]
+    """The operands that are sizes of the grid, or scalars that are in SMEM before the kernel
+    begins: index maps, loops and branches may depend on what these hold."""
 
     @staticmethod
     def of(kernel: Kernel, call: Call, uses: Sequence[Use]) -> CallPlan:
@@ -114,7 +114,8 @@ class CallPlan:
                 )
             )  # fmt: skip
         operands, results = (tuple(map(ArrayType.of, t)) for t in (call.operands, call.results))
-        deciding = bounds + len(kernel.prefetch)
+        scalars = _scalars(kernel, range(inputs), sources.values())
+        deciding = (*range(bounds), *(bounds + n for n in scalars))
         return CallPlan(operands, results, bounds, tuple(places), array_bytes(call), deciding)
 
 
@@ -145,6 +146,17 @@ def _written_once(kernel: Kernel) -> Sequence[int | float]:
     """The outputs whose blocks may be written back only once, by their number as operands."""
     found = kernel.func.attributes.get(WRITTEN_ONCE)
     return found.get_values() if isinstance(found, DenseArrayBase) else ()
+
+
+def _scalars(kernel: Kernel, inputs: range, shared: Collection[int]) -> Iterator[int]:
+    """Those of the `inputs` that are copied to SMEM before the kernel begins, and there only: none
+    of its operands whose memory is `shared` with a result."""
+    first = len(kernel.prefetch)
+    yield from range(first)
+    for n, argument in enumerate(kernel.operands, first):
+        if n in inputs and n not in shared and memory_space(argument.type) == "smem":
+            if not kernel.windows[n - first].windowed:
+                yield n
 
 
 def _check_element(type: TensorType[Attribute], argument: BlockArgument, kernel: Kernel) -> None:

@@ -267,7 +267,7 @@ class _Run:
             ]  # fmt: skip
             if recorder is not None:
                 (started,) = bound[0].invocations
-                recorder.begin(bound[0].inputs, self.arrays[0], bound[0].results, started.prefetch)
+                recorder.begin(bound[0].inputs, self.arrays[0], bound[0].results, started.held)
             with nullcontext() if recorder is None else recorder.listening():
                 machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
             outputs = [b.outputs(plan) for b in bound]

@@ -66,11 +66,10 @@ class Invocation:
         self._func = kernel.func
         self._body = program.function(kernel.func.sym_name.data)
         location = kernel.location
-        self.prefetch: list[Ref] = []
-        """The scalars that are there before the kernel begins."""
+        self._prefetch: list[Ref] = []
         for operand, argument in zip(prefetch, kernel.prefetch, strict=True):
             buffer = core.allocate(argument.type, operand.name, kernel_line(location))
-            self.prefetch.append(buffer)
+            self._prefetch.append(buffer)
             copy_whole(operand.ref, buffer, operand.name)
         self._blocks: dict[int, Block] = {}
         self._transforms: dict[int, Callable[..., Run]] = {}
@@ -85,6 +84,13 @@ class Invocation:
             for n, argument in enumerate(kernel.scratch)
         ]
         """Refs of the kernel's scratch; None for what is another core's until it is put here."""
+
+    @property
+    def held(self) -> list[Ref]:
+        """The scalars and the whole arrays that are in memory of the core before the kernel
+        begins."""
+        whole = [block.ref for n, block in self._blocks.items() if n not in self._transforms]
+        return self._prefetch + whole
 
     def _hold(
         self,
@@ -140,7 +146,7 @@ class Invocation:
                 self._visit(point, self.core.device.index, self.core.index)
             yield from self._move(point, number)
             refs = [self._blocks[n].ref if ref is None else ref for n, ref in enumerate(self._refs)]
-            yield from self._body(self.core, *point, *self.prefetch, *refs, *self.scratch)
+            yield from self._body(self.core, *point, *self._prefetch, *refs, *self.scratch)
         for position, block in self._blocks.items():
             if position in self._transforms:
                 block.leave(0)
@@ -155,7 +161,7 @@ class Invocation:
         """Leaves blocks whose index changes, then enters the new ones."""
         wanted: dict[int, Index] = {}
         for position, transform in self._transforms.items():
-            wanted[position] = yield from transform(self.core, *point, *self.prefetch)
+            wanted[position] = yield from transform(self.core, *point, *self._prefetch)
         for position, index in wanted.items():
             if self._blocks[position].index not in (None, index):
                 self._blocks[position].leave(number)

@@ -108,20 +108,20 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     def fn(core: Core, *operands: Any) -> None:
         source, sent, target, received = spread(operands)
         if blocks:
-            spoil_block(target, blocks)
+            spoil_block(target, blocks, core.recorder)
         beyond = block_reach(source, target, edges) if edges else None
         edge = beyond is not None
         if beyond is not None and edge:
             core.machine.overruns = True
             if 0 in target.shape:
                 # Nothing is moved, and the rest of the block is all of it.
-                spoil_behind(target, beyond.shape)
+                spoil_behind(target, beyond.shape, core.recorder)
                 fill_edge(source, target, beyond.shape)
                 beyond, edge = None, False
         elif rounded:
             beyond = reach(target, rounded)
         other = peer(core, operands[ids:])
-        if core.recorder is not None:
+        if core.recorder is not None and other is not None:
             core.recorder.give_up()
         core.enqueue(source, target, received, sent, at=at, reach=beyond, peer=other, edge=edge)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import Array
 from pallasite.layouts.tiling import Tiling, contiguous_strides
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.replay.recorder import Recorder
 
 Bytes = NDArray[np.uint8]
 
@@ -70,12 +73,14 @@ def snapshot(ref: Ref) -> Ref:
     return held
 
 
-def spoil(ref: Ref) -> None:
-    """Makes all elements what memory holds that nobody has written."""
+def spoil(ref: Ref, recorder: Recorder | None = None) -> None:
+    """Makes all elements what memory holds that nobody has written, and tells `recorder`."""
     held = row_major(ref)
     held.buffer.track()
     copy_elements(held, ref)
     held.buffer.forget()
+    if recorder is not None:
+        recorder.spoiled(held, ref)
 
 
 def same_bits(dtype: np.dtype[Any], ref: Ref) -> bool:
@@ -125,6 +130,12 @@ def _end(ref: Ref, memory: Bytes, end: End) -> Array:
     if ref.buffer.memory.kind != "hbm":
         ref.moved = memory, view, end
     return view
+
+
+def move_between(source: Ref, target: Ref, memory: Bytes, other: Bytes) -> None:
+    """Copies what `memory` holds of `source` to where `other` holds `target`, if there is no
+    route."""
+    _move(memory, source, other, target, None)
 
 
 def _move(memory: Bytes, source: Ref, other: Bytes, target: Ref, route: Route | None) -> None:

@@ -300,7 +300,7 @@ class Engine:
         if target.buffer.landed is not None:
             target.buffer.landed[target.base, target.starts, target.shape] = target.digits
         if transfer.reach is not None:
-            spoil_behind(target, transfer.reach.shape)
+            spoil_behind(target, transfer.reach.shape, transfer.sender.recorder)
             if transfer.edge:
                 fill_edge(transfer.source, target, transfer.reach.shape)
         if not transfer.read:

@@ -119,6 +119,11 @@ class Buffer:
         """Bytes of the whole 32-bit words that hold it."""
         return -(-self.size // 4) * 4
 
+    @property
+    def fill(self) -> int:
+        """What each word of it holds before it is written."""
+        return 0 if self.zero else POISON_WORDS[self.memory.poison]
+
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:
         """The contents, zero if asked for, else poison: whole words, to be viewed as such."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from pallasite.interpreter.machine.copies import spoil
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import POISON_WORDS
 from pallasite.layouts.registers import SUBLANES
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.replay.recorder import Recorder
 
 
 def check_rounded(
@@ -85,28 +89,32 @@ def fill_edge(source: Ref, target: Ref, shape: tuple[int, ...]) -> None:
             whole.slice(starts, sizes).mark_whole()
 
 
-def spoil_behind(target: Ref, shape: tuple[int, ...]) -> None:
-    """Makes poison of what `target` lacks to be of `shape`: nobody knows what was written there."""
+def spoil_behind(target: Ref, shape: tuple[int, ...], recorder: Recorder | None = None) -> None:
+    """Makes poison of what `target` lacks to be of `shape`: nobody knows what was written there.
+
+    `recorder` is told."""
     whole = _grown(target, shape)
     for d, (size, rounded) in enumerate(zip(target.shape, shape, strict=True)):
         if size < rounded:
             starts, sizes = [0] * len(shape), list(shape)
             starts[d], sizes[d] = size, rounded - size
-            spoil(whole.slice(starts, sizes))
+            spoil(whole.slice(starts, sizes), recorder)
 
 
-def spoil_block(target: Ref, count: int) -> None:
+def spoil_block(target: Ref, count: int, recorder: Recorder | None = None) -> None:
     """Makes poison of the one of `count` equal blocks, one behind the other, that `target` is of.
 
     A block that reaches over the edge of its array has no values there. On the hardware it keeps
     those of an earlier block, which nobody should mistake for an answer (JAX's interpreters have
-    NaN there).
+    NaN there). `recorder` is told.
     """
     buffer = target.buffer
     size = max(buffer.size // count, 1)
     first = (target.address - buffer.address) // size * size
     poison = np.full(-(-size // 4), POISON_WORDS[buffer.memory.poison], np.uint32)
     buffer.bytes[first : first + size] = poison.view(np.uint8)[:size]
+    if recorder is not None:
+        recorder.spoiled_bytes(buffer, first, size)
 
 
 def _grown(ref: Ref, shape: tuple[int, ...]) -> Ref:

@@ -13,7 +13,7 @@ import re
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,14 +25,20 @@ from pallasite.interpreter.compiled.reuse import ufunc_of
 from pallasite.interpreter.in_order import is_filled
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.codec import is_semaphore
-from pallasite.interpreter.machine.copies import End, route_between, row_major, same_bits
+from pallasite.interpreter.machine.copies import (
+    End,
+    move_between,
+    route_between,
+    row_major,
+    same_bits,
+)
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.machine.register_access import Access
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Staged
 from pallasite.interpreter.replay.direct import Kind
 from pallasite.interpreter.replay.lines import COPY, LOOK, Box, Line, Made, View, Whole
-from pallasite.interpreter.values import POISON_WORDS, Array
+from pallasite.interpreter.values import Array
 
 MOST_LINES = 1 << 12
 """Lines of the longest script: Python takes some 30 us to record and compile one, which saves 5."""
@@ -63,6 +69,8 @@ class Recorder:
         self._names: dict[int, str] = {}
         """Of what is bound, by identity."""
         self._memories: dict[Buffer, str] = {}
+        self._poison: int | None = None
+        """The number of the room that holds nothing else."""
         self._scalars: set[Buffer] = set()
         """Memory that holds scalars of which no line tells."""
         self._values: dict[int, tuple[weakref.ref[Array], int]] = {}
@@ -93,11 +101,11 @@ class Recorder:
         inputs: Sequence[Operand],
         arrays: Sequence[Array],
         results: Sequence[Operand],
-        scalars: Sequence[Ref],
+        held: Sequence[Ref],
     ) -> None:
         """The run has bound `arrays`, of which the last ones are its operands, has room for its
-        results, and `scalars` that are there before it begins."""
-        self._scalars.update(ref.buffer for ref in scalars)
+        results, and has `held` scalars before it begins."""
+        self._scalars.update(ref.buffer for ref in held)
         bounds = len(arrays) - len(inputs)
         for number, (operand, array) in enumerate(
             zip(inputs, arrays[bounds:], strict=True), bounds
@@ -138,10 +146,35 @@ class Recorder:
         """A transfer has copied the elements of `source` to `target`."""
         self._copy(source, target)
 
+    def spoiled(self, held: Ref, target: Ref) -> None:
+        """Poison, as `held` has it, was copied to `target`."""
+        size = -(-held.buffer.size // 4) * 4
+        if self._poison is None:
+            self._poison = len(self.rooms)
+            self.rooms.append(Room(f"m{self._poison}", 0, held.buffer.fill))
+        room = self.rooms[self._poison]
+        self.rooms[self._poison] = replace(room, size=max(room.size, size))
+        self._memories[held.buffer] = room.name
+        self._copy(held, target)
+        # Nobody names it any more, and it may be thrown away.
+        del self._memories[held.buffer]
+
+    def spoiled_bytes(self, buffer: Buffer, first: int, size: int) -> None:
+        """Poison was put into so many bytes of `buffer`, from byte `first` on."""
+        if first % 4 or size % 4:
+            self.give_up()
+        words = Box(self._memory(buffer), (size // 4,), np.dtype(np.uint32), first, (4,))
+        self._line(Line(f"{{w}}[...] = {buffer.fill}", write=words))
+
     def _copy(self, source: Ref, target: Ref) -> None:
+        if 0 in source.shape:
+            return
         route = route_between(source, target)
         if route is None:
-            return self.give_up()
+            move = self.bind("f", partial(move_between, _apart(source), _apart(target)))
+            names = self._memory(source.buffer), self._memory(target.buffer)
+            read, write = map(Whole, names)
+            return self._line(Line(f"{move}({{r}}, {{w}})", read=read, write=write))
         whole = target.byte_count == target.buffer.size
         write = _end(route.write, self._memory(target.buffer, whole))
         read = _end(route.read, self._memory(source.buffer))
@@ -337,8 +370,8 @@ class Recorder:
         name = self._memories.get(buffer)
         if name is None:
             name = self._memories[buffer] = f"m{len(self.rooms)}"
-            fill = 0 if buffer.zero else POISON_WORDS[buffer.memory.poison]
-            self.rooms.append(Room(name, -(-buffer.size // 4) * 4, None if whole else fill))
+            fill = None if whole else buffer.fill
+            self.rooms.append(Room(name, -(-buffer.size // 4) * 4, fill))
         return name
 
 

@@ -76,8 +76,8 @@ class Replay:
 class Repeats:
     """The runs of one prepared kernel, by one core and without observers.
 
-    What decides what a kernel does are the first operands of its call: the sizes of its grid, and
-    the scalars that are there before it begins. Runs for which these have the same bytes are alike.
+    What decides what a kernel does are some operands of its call: the sizes of its grid, and the
+    scalars that are there before it begins. Runs for which these have the same bytes are alike.
     """
 
     hopeless: bool = False
@@ -101,7 +101,7 @@ class Repeats:
             return None
         self._failed()  # Unless it ends well.
         self.hopeless = self.hopeless or not plan.deciding
-        if _is_repeatable(program, kernel):
+        if _is_repeatable(program, kernel, plan):
             return Recorder(program)
         self.hopeless = True
         return None
@@ -160,14 +160,16 @@ def key_of(plan: CallPlan, arrays: Sequence[Array]) -> Hashable:
     if not plan.deciding:
         return b""
     digest = blake2b(digest_size=32)
-    for array in arrays[: plan.deciding]:
+    for number in plan.deciding:
         # Their types are those of the call.
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        digest.update(np.ascontiguousarray(arrays[number]).reshape(-1).view(np.uint8).data)
     return digest.digest()
 
 
-def _is_repeatable(program: Program, kernel: Kernel) -> bool:
+def _is_repeatable(program: Program, kernel: Kernel, plan: CallPlan) -> bool:
     """Whether all that a kernel does with arrays is told to a recorder."""
+    first = plan.bounds + len(kernel.prefetch)
     return program.effects <= REPEATABLE and all(
-        memory_space(argument.type) in IN_PLACE for argument in kernel.operands
+        memory_space(argument.type) in IN_PLACE or number in plan.deciding
+        for number, argument in enumerate(kernel.operands, first)
     )
