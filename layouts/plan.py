@@ -231,6 +231,9 @@ class Plan:
     bits: int
     cost: float = 0.0
     how: str = ""
+    checked: bool = True
+    """Whether it has moved the numbers of elements correctly; if not, the parts have that it is put
+    together of."""
 
     def count(self) -> dict[str, int]:
         """Register instructions after unrolling, by kind; renaming costs nothing."""

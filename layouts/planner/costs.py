@@ -58,6 +58,9 @@ class Costs:
     stack may be stacked once less."""
     halves: bool = True
     """Whether rows may be changed in a movement of their own: not in what is such a half itself."""
+    wary: bool = False
+    """Whether all that is put together of plans is checked at once, not only what is used in the
+    end: plans were wrong."""
 
     def below(self, most: float) -> Costs:
         """The same where no plan is wanted that costs more than `most`."""

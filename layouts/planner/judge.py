@@ -14,6 +14,8 @@ from pallasite.layouts.strategies.flat import usual_cost
 from pallasite.layouts.strategies.transpose import turns_lanes
 from pallasite.layouts.vector_layout import VectorLayout
 
+SMALL = 32
+"""Destinations of at most this many registers are not taken apart into copies."""
 FINE = 1 << 14
 """With more stretches of rows, plans are looked for only where one is known already, and only one
 plan of narrow elements."""

@@ -22,6 +22,7 @@ from pallasite.layouts.planner.extend import extend
 from pallasite.layouts.planner.judge import (
     FINE,
     MANY_SOURCES,
+    SMALL,
     cuts_rows_anew,
     enough,
     is_cut_finely,
@@ -31,7 +32,7 @@ from pallasite.layouts.planner.judge import (
     splits_rows,
 )
 from pallasite.layouts.planner.periods import periods
-from pallasite.layouts.planner.search import FEW_REGISTERS, HUGE, LARGE, Search
+from pallasite.layouts.planner.search import HUGE, LARGE, Search
 from pallasite.layouts.planner.simplify import simplified
 from pallasite.layouts.planner.split import regrouped
 from pallasite.layouts.planner.trace import TooFine, Trace, check_replication, trace
@@ -41,7 +42,7 @@ from pallasite.layouts.strategies.change_rows import by_changing_rows
 from pallasite.layouts.strategies.flat import by_chunks, elements_to_check
 from pallasite.layouts.strategies.packed import scattered
 from pallasite.layouts.strategies.pairs import is_paired
-from pallasite.layouts.strategies.small_blocks import Stacking
+from pallasite.layouts.strategies.small_blocks import Stacking, is_stacked_alike
 from pallasite.layouts.strategies.stages import AT_ONCE, SOON, Stages
 from pallasite.layouts.strategies.transpose import by_aligning, by_transposing, by_widening
 
@@ -53,8 +54,6 @@ _MANY = 128
 """Of larger destinations, in registers, only those are planned that the others repeat."""
 _PER_STEP = 512
 """Where a search ends after so many steps, it is not begun with more stretches of rows for each."""
-_SMALL = 32
-"""Destinations of at most this many registers are not taken apart into copies."""
 _PIECES = 64
 """Registers that cost so much each, in stages, are of more pieces than a search finds soon."""
 _NO_PLAN = "movement"
@@ -64,6 +63,32 @@ _LOG = logging.getLogger(__name__)
 
 def plan(move: Move, costs: Costs) -> Plan:
     """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
+    made = _part(move, costs)
+    if made.checked or is_right(move, costs):
+        return made
+    # A bug of a strategy, which costs time but no correctness: of parts and what is put together
+    # of them, each is checked by itself then, so that another one is taken for what is wrong.
+    return _part(move, replace(costs, wary=True))
+
+
+@kept
+def is_right(move: Move, costs: Costs) -> bool:
+    """Whether the plan of `move`, which is put together of checked ones, moves a few elements as it
+    should."""
+    made = plan_or_none(move, costs)
+    return made is not None and _moves_corners(move, made)
+
+
+def _moves_corners(move: Move, made: Plan) -> bool:
+    if performs_at(made, move, corner_elements(move)):
+        return True
+    _LOG.debug("strategy '%s' planned wrongly: %s", made.how, move)
+    return False
+
+
+def _part(move: Move, costs: Costs) -> Plan:
+    """The same, not checked if it is put together of plans that were: who uses it for a part checks
+    all that is put together of it, once."""
     check_replication(move)
     made = plan_or_none(move, costs)
     if made is None:
@@ -73,7 +98,7 @@ def plan(move: Move, costs: Costs) -> Plan:
 
 @kept
 def plan_or_none(move: Move, costs: Costs) -> Plan | None:
-    """The cheapest checked plan of `move`, None if no strategy finds one: that is kept, too.
+    """The cheapest plan of `move`, None if no strategy finds one: that is kept, too.
 
     Parts are planned by the same function; why that ends, `planner/__init__.py` says.
     """
@@ -85,38 +110,28 @@ def plan_or_none(move: Move, costs: Costs) -> Plan | None:
     except Unsupported as error:
         if error.code != _NO_PLAN:
             raise
-        made = _composed(move, Stages.placed(move).best(plan, costs))
+        made = _composed(move, Stages.placed(move).best(_part, costs), costs)
     return None if made is None or made.cost > costs.most else made
 
 
 def _in_parts(move: Move, costs: Costs) -> Plan | None:
     """The plan of a movement that is put together of copies, of itself or written otherwise."""
     other = regrouped(move)
-    if other is not None and registers(other) > _SMALL:
-        return as_other(move, other, costs, plan)
+    if other is not None and registers(other) > SMALL:
+        return _composed(move, as_other(move, other, costs, _part), costs)
     made = _by_copies(move, costs) or _by_axes(move, costs)
     return None if made is None else _better_together(move, costs, made)
 
 
 def _better_together(move: Move, costs: Costs, made: Plan) -> Plan:
     """A plan that costs less than one that was put together of copies, if there is one."""
-    if not _is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
-        made = _composed(move, stacking.better(plan, made)) or made
+    if not is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
+        made = _composed(move, stacking.better(_part, made), costs) or made
     stages = Stages.of(move)
-    found = batch(move) if registers(move) > _SMALL else None
+    found = batch(move) if registers(move) > SMALL else None
     if found is not None and stages.repeat(Stages.of(found.core)):
         return made  # So were those of one copy, if that was worth the trouble.
-    return _composed(move, stages.better(plan, costs, made)) or made
-
-
-def _is_stacked_alike(move: Move, costs: Costs) -> bool:
-    """Whether one of many copies, which was planned, may be stacked as well as all of them."""
-    found = batch(move) if registers(move) > _SMALL else None
-    if found is None:
-        return False
-    stackings = (Stacking.of(m, costs) for m in (move, found.core))
-    mine, its = (dict[int, int]() if s is None else dict(s.others()) for s in stackings)
-    return all(times <= its.get(other, 0) for other, times in mine.items())
+    return _composed(move, stages.better(_part, costs, made), costs) or made
 
 
 def _as_one(move: Move, costs: Costs) -> Plan:
@@ -130,22 +145,22 @@ def _as_one(move: Move, costs: Costs) -> Plan:
     stages = Stages.of(move)
     if not stages.several or not costs.stages:
         return _at_once(move, costs)
-    simple = stages.steps > 1 and registers(move) <= _SMALL
+    simple = stages.steps > 1 and registers(move) <= SMALL
     ends = (*move.sources, move.destination)
     native = all(la.is_native and not (la.row or la.column) for la, _ in ends)
     only = stages.are_all(costs)
     first = only or (stages.come_first and not (simple and native))
     if first:
-        staged = _composed(move, stages.best(plan, costs))
+        staged = _composed(move, stages.best(_part, costs), costs)
         if staged is not None:
             only = only or (stages.steps > 1 and not simple)
             return staged if only else _better_at_once(move, costs, staged)
     try:
         made = _at_once(move, replace(costs, steps=AT_ONCE, stages=False))
     except Unsupported:
-        made = None if first else _composed(move, stages.best(plan, costs))
+        made = None if first else _composed(move, stages.best(_part, costs), costs)
         return _at_once(move, costs) if made is None else made
-    return _composed(move, stages.better(plan, costs, made)) or made
+    return _composed(move, stages.better(_part, costs, made), costs) or made
 
 
 def _better_at_once(move: Move, costs: Costs, staged: Plan) -> Plan:
@@ -164,13 +179,13 @@ def _at_once(move: Move, costs: Costs) -> Plan:
     """The plan of a movement that is not made in stages."""
     stacking, stacked = Stacking.of(move, costs), None
     if stacking is not None and stacking.is_promising():
-        stacked = _composed(move, stacking.best(plan, costs.most))
+        stacked = _composed(move, stacking.best(_part, costs.most), costs)
     try:
         rest = costs
         if stacking is not None and stacked is not None:
             rest = costs.below(stacking.worth(stacked.cost))
         made = _as_words_or(move, rest)
-        made = _composed(move, by_changing_rows(move, rest, plan, made.cost)) or made
+        made = _composed(move, by_changing_rows(move, rest, _part, made.cost), costs) or made
     except Unsupported:
         if stacked is None:
             raise
@@ -179,7 +194,7 @@ def _at_once(move: Move, costs: Costs) -> Plan:
         return made
     if stacked is not None:
         return stacked if stacking.is_better(stacked, made) else made
-    return _composed(move, stacking.better(plan, made)) or made
+    return _composed(move, stacking.better(_part, made), costs) or made
 
 
 def _as_words_or(move: Move, costs: Costs) -> Plan:
@@ -200,11 +215,9 @@ def _as_words_or(move: Move, costs: Costs) -> Plan:
 
 
 def _widened(move: Move, costs: Costs) -> Plan | None:
-    """The plan by unpacked elements, if it moves a few of them as it should."""
-    made = by_widening(move, costs, plan)
-    if made is None or made.cost > costs.most:
-        return None
-    return made if performs_at(made, move, corner_elements(move)) else None
+    """The plan by unpacked elements."""
+    made = by_widening(move, costs, _part)
+    return None if made is None or made.cost > costs.most else _composed(move, made, costs)
 
 
 def _no_plan(move: Move) -> Unsupported:
@@ -216,14 +229,12 @@ def _no_plan(move: Move) -> Unsupported:
     )
 
 
-def _composed(move: Move, made: Plan | None) -> Plan | None:
-    """A plan that is put together of checked ones, if it moves a few elements as it should."""
-    if made is None:
+def _composed(move: Move, made: Plan | None, costs: Costs) -> Plan | None:
+    """A plan that is put together of checked ones, and is checked later; if `costs` are wary, at
+    once, and None if it is wrong."""
+    if made is None or (costs.wary and not _moves_corners(move, made)):
         return None
-    if performs_at(made, move, corner_elements(move)):
-        return made
-    _LOG.debug("strategy '%s' planned wrongly: %s", made.how, move)
-    return None
+    return replace(made, checked=costs.wary)
 
 
 def _plan(move: Move, costs: Costs) -> Plan:
@@ -234,7 +245,7 @@ def _plan(move: Move, costs: Costs) -> Plan:
         if made is not None:
             return made
     anew = cuts_rows_anew(move) and (
-        registers(move) > _SMALL or source_registers(move) > MANY_SOURCES
+        registers(move) > SMALL or source_registers(move) > MANY_SOURCES
     )
     straight = by_chunks(move, costs) if anew else None
     if straight is not None and straight.cost <= enough(move, costs):
@@ -269,9 +280,9 @@ def _by_trace(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> 
         all(source.column is None for source, _ in move.sources)
         and whole_words(found, move.destination[0].packing) is not None
     )
-    turned = by_aligning(move, costs, plan)
+    turned = by_aligning(move, costs, _part)
     if turned is None and not spread:
-        turned = by_transposing(move, found, costs, plan)
+        turned = by_transposing(move, found, costs, _part)
     made = None if turned is not None else _by_parts(move, found, costs, straight)
     if made is not None:
         return made
@@ -304,11 +315,14 @@ def _searched(
     for slack in (1.0, math.inf):
         plans = Search(move, found, costs, slack, turned, straight).run()
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
+            if best is turned:
+                # Transposes are put together of plans that were checked.
+                made = _composed(move, best, costs)
+                if made is not None:
+                    return made
+                continue
             if best is straight:
                 good = _is_straight(best, move)
-            elif best is turned:
-                # Transposes are put together of plans that were checked.
-                good = performs_at(best, move, corner_elements(move))
             else:
                 good = performs(best, move, found.starts)
             if good:
@@ -326,35 +340,25 @@ def _turned(move: Move, found: Trace, costs: Costs, known: Plan | None = None) -
     most = math.inf if known is None else known.cost
     if most <= costs.copies * costs.transpose_block(move.destination[0].packing):
         return None
-    turned = by_transposing(move, found, costs, plan)
-    if turned is None or turned.cost >= most:
-        return None
-    return turned if performs_at(turned, move, corner_elements(move)) else None
+    turned = by_transposing(move, found, costs, _part)
+    return None if turned is None or turned.cost >= most else _composed(move, turned, costs)
 
 
 def _by_copies(move: Move, costs: Costs) -> Plan | None:
     """The plan of one of many copies, for all of them."""
-    found = batch(move) if registers(move) > _SMALL else None
+    found = batch(move) if registers(move) > SMALL else None
     if found is None:
         return None
     try:
-        one = plan(found.core, replace(costs, copies=costs.copies * found.copies))
+        one = _part(found.core, replace(costs, copies=costs.copies * found.copies))
     except Unsupported:
         bounded = costs.most < math.inf or costs.steps < math.inf
         if bounded and not costs.stages and Stacking.of(move, costs) is None:
             raise  # To look for plans of all of them would take longer, and find what is dearer.
         return None
-    wide = plan_of_copies(found, one, costs)
-    if wide is not None and (
-        is_widened(found.core, costs) or registers(found.core) > FEW_REGISTERS
-    ):
-        # Put together of what was checked; to check all of some copies would take longer.
-        good = performs_at(wide, move, corner_elements(move))
-    else:
-        good = wide is not None and performs(wide, move, trace(found.core).starts, found.sample())
-    if not good:
+    wide = _composed(move, plan_of_copies(found, one, costs), costs)
+    if wide is None:
         _LOG.debug("no plan of %s copies: %s", found.copies, move)
-        return None
     return wide
 
 
@@ -387,7 +391,7 @@ def _by_periods(move: Move, found: Trace, costs: Costs, straight: Plan | None) -
 
 def _by_axes(move: Move, costs: Costs) -> Plan | None:
     """Along the rows and along the lanes one after the other, if the block is large."""
-    best = in_turn(move, costs, plan) if registers(move) > LARGE else None
+    best = in_turn(move, costs, _part) if registers(move) > LARGE else None
     target, shape = move.destination
     if best is None or not performs(best[0], move, best[1], corners(target.grid_shape(shape))):
         return None

@@ -18,7 +18,9 @@ import numpy as np
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move, Reshape, Transpose
 from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner.batch import batch
 from pallasite.layouts.planner.costs import Costs, preparation
+from pallasite.layouts.planner.judge import SMALL, registers
 from pallasite.layouts.planner.program import Program
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies.change_rows import rows_exchanged
@@ -140,6 +142,16 @@ class Stacking:
             turned = VectorLayout(layout.bits, layout.lane_dim, self.dim)
             total += rows_exchanged((turned, shape), (target, result))
         return self.costs.copies * total
+
+
+def is_stacked_alike(move: Move, costs: Costs) -> bool:
+    """Whether one of many copies, which was planned, may be stacked as well as all of them."""
+    found = batch(move) if registers(move) > SMALL else None
+    if found is None:
+        return False
+    stackings = (Stacking.of(m, costs) for m in (move, found.core))
+    mine, its = (dict[int, int]() if s is None else dict(s.others()) for s in stackings)
+    return all(times <= its.get(other, 0) for other, times in mine.items())
 
 
 def _issued(plan: Plan) -> float:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
+from pallasite.layouts.plan import GridTake, Plan
 from pallasite.layouts.planner import planner
+from pallasite.layouts.planner.batch import Batch
 from pallasite.layouts.planner.check import performs
 from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.lines import Array
 from pallasite.layouts.planner.trace import trace
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
@@ -41,9 +47,11 @@ def test_another_plan_is_taken(
         monkeypatch.setattr(planner, "HUGE", 1)
     refused: list[Any] = []
 
-    def once(check: Callable[..., bool]) -> Callable[..., bool]:
+    def but_one(check: Callable[..., bool]) -> Callable[..., bool]:
         def checked(plan: Any, asked: Move, *others: Any) -> bool:
-            if asked == move and not refused:
+            # What is put together of plans is looked at again, to find what of it is wrong.
+            again = refused and not refused[0].checked and plan.steps == refused[0].steps
+            if asked == move and (again or not refused):
                 refused.append(plan)
                 return False
             return check(plan, asked, *others)
@@ -51,13 +59,76 @@ def test_another_plan_is_taken(
         return checked
 
     for name in ("performs", "performs_at"):
-        monkeypatch.setattr(planner, name, once(getattr(planner, name)))
-    planner.plan_or_none.cache_clear()
-    with caplog.at_level(logging.DEBUG, planner.__name__):
-        made = planner.plan(move, V5E)
-    planner.plan_or_none.cache_clear()
-    assert refused and any(message in record.getMessage() for record in caplog.records)
+        monkeypatch.setattr(planner, name, but_one(getattr(planner, name)))
+    made = planned_anew(move, caplog)
+    assert refused and message in caplog.text
     assert performs(made, move, trace(move).starts)
+
+
+def planned_anew(move: Move, caplog: pytest.LogCaptureFixture) -> Plan:
+    """The plan of `move` by the functions as they are now, and nothing is kept of it."""
+    for kept in (planner.plan_or_none, planner.is_right):
+        kept.cache_clear()
+    try:
+        with caplog.at_level(logging.DEBUG, planner.__name__):
+            return planner.plan(move, V5E)
+    finally:
+        for kept in (planner.plan_or_none, planner.is_right):
+            kept.cache_clear()
+
+
+def test_the_part_that_is_wrong_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """What is put together of plans is checked once, as a whole. If that is wrong, what was put
+    together wrongly is looked for, and done in another way."""
+    right, broken = planner.plan_of_copies, list[Plan]()
+
+    def wrong(found: Batch, plan: Plan, costs: Costs) -> Plan | None:
+        made = right(found, plan, costs)
+        if made is None or found.move.steps:
+            return made
+        # One more renaming: the registers in another order.
+        grid = made.values[made.result].grid
+        turned = np.roll(np.arange(math.prod(grid)), 1)
+        value = made.values[made.result]
+        step = GridTake.of(made.result, turned, grid)
+        broken.append(
+            replace(
+                made,
+                values=(*made.values, value),
+                steps=(*made.steps, step),
+                result=len(made.values),
+            )
+        )
+        return broken[-1]
+
+    source, target = VectorLayout(8, 1, 2, tile_rows=8), VectorLayout(8, 0, 1, 5, 21, 16)
+    move = Move.reshape((source, (7, 136, 418)), target, (272, 1463))
+    monkeypatch.setattr(planner, "plan_of_copies", wrong)
+    made = planned_anew(move, caplog)
+    assert broken and made.checked
+    assert "'stages" in caplog.text and "no plan of 7 copies" in caplog.text
+    assert performs(made, move, trace(move).starts)
+
+
+def test_the_whole_is_checked_once(monkeypatch: pytest.MonkeyPatch):
+    """Not what parts are put together of, each layer again."""
+    source, target = VectorLayout(8, 1, 2, tile_rows=8), VectorLayout(8, 0, 1, 5, 21, 16)
+    move = Move.reshape((source, (7, 136, 418)), target, (272, 1463))
+    asked: list[Move] = []
+    right = planner.performs_at
+
+    def counted(plan: Plan, asked_of: Move, elements: Array) -> bool:
+        asked.append(asked_of)
+        return right(plan, asked_of, elements)
+
+    monkeypatch.setattr(planner, "performs_at", counted)
+    for kept in (planner.plan_or_none, planner.is_right):
+        kept.cache_clear()
+    made = planner.plan(move, V5E)
+    assert planner.plan(move, V5E) is made
+    assert asked == [move]
 
 
 def test_what_cannot_be_checked_is_said(monkeypatch: pytest.MonkeyPatch):
