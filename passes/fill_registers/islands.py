@@ -236,10 +236,12 @@ def _same_matrix(one: SSAValue, other: SSAValue) -> bool:
 
 
 def _takes_tiles(op: vector.ExtractStridedSliceOp) -> bool:
-    """Whether `op` takes all rows, from the beginning of a tile on."""
+    """Whether `op` takes all rows, and neighbouring columns from the beginning of a tile on."""
     old, new = shape_of(op.source.type), shape_of(op.result.type)
     named = len(op.offsets)
     if len(new) < 2 or new[-2] != old[-2] or named < len(new):
+        return False
+    if op.strides.data[-1].value.data != 1:
         return False
     return op.offsets.data[-1].value.data % LANES == 0
 

@@ -162,6 +162,17 @@ func.func @halves(%a: memref<2x768xf32, #tpu.memory_space<vmem>>, %b: memref<2x3
   func.return
 }
 
+// Not every other column of it.
+// CHECK-LABEL: func.func @every_other(
+// CHECK:       vector.extract_strided_slice {{.*}} vector<2x512xf32> to vector<2x256xf32>
+func.func @every_other(%a: memref<2x512xf32, #tpu.memory_space<vmem>>, %b: memref<2x256xf32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0] : memref<2x512xf32, #tpu.memory_space<vmem>>, vector<2x512xf32>
+  %1 = vector.extract_strided_slice %0 {offsets = [0, 0], sizes = [2, 256], strides = [1, 2]} : vector<2x512xf32> to vector<2x256xf32>
+  vector.store %1, %b[%c0, %c0] : memref<2x256xf32, #tpu.memory_space<vmem>>, vector<2x256xf32>
+  func.return
+}
+
 // A number and a column are spread over rows of 128.
 // CHECK-LABEL: func.func @spread(
 // CHECK:       vector.broadcast {{.*}} : vector<1x1x1xf32> to vector<3x6x128xf32>
