@@ -24,7 +24,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import run_time
+import timed_kernels
 from corpus import geometric_mean, table
 from jax import lax
 from jax._src import config
@@ -195,16 +195,16 @@ def pages() -> Arrays:
 
 
 def of_run_time(name: str) -> Case:
-    """A case of `run_time.py`."""
-    (case,) = (case for case in run_time.CASES if case.name == name)
+    """A case of `timed_kernels.py`."""
+    (case,) = (case for case in timed_kernels.CASES if case.name == name)
     return Case(name, case.call, lambda: tuple(case.arrays()))
 
 
 CASES = (
-    *map(of_run_time, (case.name for case in run_time.CASES if "table" not in case.name)),
+    *map(of_run_time, (case.name for case in timed_kernels.CASES if case.tables is None)),
     Case(
         "table, 4096 steps",
-        run_time.rows_of_table,
+        timed_kernels.rows_of_table,
         lambda: (np.arange(4096, dtype=np.int32)[::-1].copy(), *floats((32768, 128))()),
     ),
     Case("loop of 64, unrolled", unrolled, floats((64, 64, 256))),
@@ -266,7 +266,7 @@ Times = dict[str, dict[str, float]]
 
 def measure_here(pattern: str, ways: Sequence[str] = WAYS) -> Times:
     """Times in this process."""
-    warm = Case("warm", run_time.small, floats((16, 128), (16, 128)))
+    warm = Case("warm", timed_kernels.small, floats((16, 128), (16, 128)))
     found: Times = {}
     for case in (warm, *(case for case in CASES if re.search(pattern, case.name))):
         found[case.name] = {

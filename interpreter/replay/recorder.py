@@ -40,7 +40,7 @@ from pallasite.interpreter.replay.direct import Kind
 from pallasite.interpreter.replay.lines import COPY, LOOK, Box, Line, Made, View, Whole
 from pallasite.interpreter.values import Array
 
-MOST_LINES = 1 << 12
+MOST_LINES = 1 << 13
 """Lines of the longest script: Python takes some 30 us to record and compile one, which saves 5."""
 
 
