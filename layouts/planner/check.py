@@ -21,8 +21,8 @@ ELEMENT = np.int32
 """The type of element numbers: half as wide as NumPy's default, which halves the time on large
 blocks."""
 
-_SMALL = 32
-"""Destinations of so few registers are checked in every lane."""
+_SMALL, _SMALL_SOURCES = 32, 512
+"""Destinations of so few registers, of sources of so few, are checked in every lane."""
 
 
 _SOME_LANES = np.array([0, 1, 8, 16, 32, 50, 63, 64, 101, 126, 127])
@@ -42,7 +42,8 @@ def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = No
     if sum(math.prod(extents) for _, extents in move.sources) > np.iinfo(ELEMENT).max:
         raise Unsupported("movement-size", f"too many elements to check: {move}")
     lanes = ALL_LANES
-    if layout.register_count(shape) > _SMALL:
+    read = sum(la.register_count(extents) for la, extents in move.sources)
+    if layout.register_count(shape) > _SMALL or read > _SMALL_SOURCES:
         ends = np.append(starts[1:], LANES) - 1
         lanes = distinct_values([starts, np.minimum(starts + 1, ends), ends])
     if registers is None:

@@ -56,6 +56,8 @@ _PER_STEP = 512
 """Where a search ends after so many steps, it is not begun with more stretches of rows for each."""
 _PIECES = 64
 """Registers that cost so much each, in stages, are of more pieces than a search finds soon."""
+_CUTS = 40
+"""Where registers are cut in more stretches of lanes, no plan at once costs less than stages."""
 _NO_PLAN = "movement"
 
 _LOG = logging.getLogger(__name__)
@@ -169,8 +171,10 @@ def _better_at_once(move: Move, costs: Costs, staged: Plan) -> Plan:
     if staged.cost > _PIECES * costs.copies * most:
         return staged
     try:
+        if trace(move, _PER_STEP * SOON).starts.size > _CUTS:
+            return staged
         made = _at_once(move, replace(costs.below(staged.cost), steps=SOON, stages=False))
-    except Unsupported:
+    except (Unsupported, TooFine):
         return staged
     return made if made.cost < staged.cost else staged
 
@@ -317,15 +321,11 @@ def _searched(
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
             if best is turned:
                 # Transposes are put together of plans that were checked.
-                made = _composed(move, best, costs)
-                if made is not None:
+                if (made := _composed(move, best, costs)) is not None:
                     return made
                 continue
-            if best is straight:
-                good = _is_straight(best, move)
-            else:
-                good = performs(best, move, found.starts)
-            if good:
+            straightly = best is straight
+            if _is_straight(best, move) if straightly else performs(best, move, found.starts):
                 return best
             # A bug of a strategy, which costs instructions but no correctness: look for plans
             # that this one stopped.

@@ -105,14 +105,18 @@ class Program(Budget):
         """The registers of a value."""
         return self.values[value].registers
 
-    def add(self, step: Step, value: Value) -> int:
-        """Appends `step`, which defines `value`, unless an equal step exists."""
+    def add(self, step: Step, value: Value, price: float | None = None) -> int:
+        """Appends `step`, which defines `value`, unless an equal step exists.
+
+        Its price need not be looked up if it is known.
+        """
         known = self._known.get(step)
         if known is None:
             self.steps.append(step)
             self.values.append(value)
             known = self._known[step] = len(self.values) - 1
-            price = 0.0 if isinstance(step, _View) else self.costs.step(step, value)
+            if price is None:
+                price = 0.0 if isinstance(step, _View) else self.costs.step(step, value)
             self._prices.append(price)
             self.pay(price, step)
             self.afford()
@@ -342,7 +346,8 @@ class Program(Budget):
             elif isinstance(step, GridReshape):
                 number[v] = done.reshape(operands[0], step.shape)
             else:
-                number[v] = done.add(step.on(operands), self.values[v])
+                price = self._prices[v - self.sources]
+                number[v] = done.add(step.on(operands), self.values[v], price)
         return done._finished(number[result], how)
 
     def _finished(self, result: int, how: str) -> Plan:

@@ -49,8 +49,9 @@ _MUCH = 1.5
 """Much is to be gained if the known plan costs this many times what is usual."""
 _LOOKED = 1 << 11
 """Stretches of rows that take as long to look at as a step takes to make."""
-HUGE = 1 << 18
-"""No cheaper plan is looked for in more stretches of rows."""
+HUGE, _HUGE_CUT, _CUT = 1 << 18, 1 << 16, 8
+"""No cheaper plan is looked for in more stretches of rows; nor in more than the second number, if
+registers are cut in more stretches of lanes than the third: those seldom repeat."""
 
 SHORT = 16
 """Rows of at most this many elements are short: a register holds at most 128 elements of them."""
@@ -94,7 +95,8 @@ class Search:
         thorough = least == math.inf
         if not thorough and not self._may_gather(least):
             return self._plans
-        if self._plans and found.register.size > HUGE:
+        huge = HUGE if found.starts.size <= _CUT else _HUGE_CUT
+        if self._plans and found.register.size > huge:
             return self._plans
         words = whole_words(found, packing)
         if words is not None:

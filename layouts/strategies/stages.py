@@ -105,8 +105,11 @@ class Stages:
 
         Columns become rows by a transpose, and those repeat.
         """
-        columns = any(shape[-1:] == (1,) for _, shape in self.move.sources)
-        return cuts_rows_anew(self.move) and not columns
+        return cuts_rows_anew(self.move) and not self._of_columns
+
+    @property
+    def _of_columns(self) -> bool:
+        return any(shape[-1:] == (1,) for _, shape in self.move.sources)
 
     def are_all(self, costs: Costs) -> bool:
         """Whether any other plan goes through native tiles, too: elements that the transpose unit
@@ -114,7 +117,7 @@ class Stages:
         ends = (*self.move.sources, self.move.destination)
         if self.move.bits in costs.transpose_bits or all(la.is_native for la, _ in ends):
             return False
-        return len(self.between) == 1 and any(_turns_lanes(s) for s in self.move.steps)
+        return any(_turns_lanes(s) for s in self.move.steps)
 
     @property
     def steps(self) -> int:
@@ -122,8 +125,14 @@ class Stages:
         return len(_apart(self.move.steps))
 
     def better(self, plan: Planner, costs: Costs, known: Plan) -> Plan | None:
-        """A plan that costs less than the one that is `known`, if one is to be expected."""
+        """A plan that costs less than the one that is `known`, if one is to be expected.
+
+        Columns that become rows are transposed in any case, and cut anew as rows: not otherwise in
+        native tiles.
+        """
         if not self.several or known.cost <= _WORTH * costs.copies * self._least():
+            return None
+        if self._of_columns and cuts_rows_anew(self.move):
             return None
         return self.best(plan, costs.below(known.cost), _MORE_STEPS)
 
