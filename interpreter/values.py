@@ -58,6 +58,8 @@ NARROW_FLOATS: dict[str, Any] = {
 }
 """Storage types of the floats narrower than f32, by their MLIR names."""
 
+_FRACTIONS = {"f8E5M2": 2, "f8E4M3": 3, "f8E3M4": 4}
+
 POISON_WORDS = (0x7FFF7FFF, 0xD5A6D5A6)
 """Undefined words: a NaN in every float type that has one in all-ones; and a large finite value."""
 
@@ -191,6 +193,8 @@ def bits_of(type: Attribute) -> Callable[[Any], Array]:
         return lambda a: np.asarray(a).view(np.uint32)
     storage = storage_float(element)
     if storage is not None:
+        if (fraction := _fraction_of_nans(element)) is not None:
+            return lambda a: _with_nans(np.asarray(a), storage, fraction)
         unsigned = np.uint16 if isinstance(element, Float16Type) else np.uint8
         return lambda a: np.asarray(a).astype(storage).view(unsigned)
     bits = width(element)
@@ -213,6 +217,9 @@ def values_of(type: Attribute) -> Callable[[Array], Array]:
         return lambda u: u.view(np.float32)
     storage = storage_float(element)
     if storage is not None:
+        if (fraction := _fraction_of_nans(element)) is not None:
+            table = _table_with_nans(storage, fraction)
+            return lambda u: table[u]
         return lambda u: _masked(u, element).view(storage).astype(np.float32)
     bits = width(element)
     if bits == 1:
@@ -224,8 +231,44 @@ def values_of(type: Attribute) -> Callable[[Array], Array]:
     return lambda u: u.view(signed)
 
 
+def _fraction_of_nans(element: Attribute) -> int | None:
+    """Bits of the fraction of a type of one byte that has several NaNs, else None.
+
+    ml_dtypes makes all of them one, but what only moves a number, or takes its bits for those of
+    another type, keeps them. So the carrier has the fraction in its highest bits, as that of bf16.
+    """
+    return _FRACTIONS.get(_storage_name(element))
+
+
+def _table_with_nans(storage: Any, fraction: int) -> Array:
+    """The carriers of all bytes."""
+    patterns = np.arange(256, dtype=np.uint8)
+    words = patterns.astype(np.uint32)
+    fractions = (words & ((1 << fraction) - 1)) << (23 - fraction)
+    nans = (((words & 0x80) << 24) | 0x7F800000 | fractions).view(np.float32)
+    numbers = patterns.view(storage)
+    return np.where(np.isnan(numbers), nans, numbers.astype(np.float32))
+
+
+def _with_nans(array: Array, storage: Any, fraction: int) -> Array:
+    """The bytes of carriers; a NaN whose fraction does not fit into them is the quiet one."""
+    nan = np.isnan(array)
+    if not nan.any():
+        return array.astype(storage).view(np.uint8)
+    words = array.view(np.uint32)
+    kept = (words >> (23 - fraction)) & ((1 << fraction) - 1)
+    kept = np.where(kept == 0, 1 << (fraction - 1), kept)
+    nans = ((words >> 24) & 0x80) | (0x7F & -(1 << fraction)) | kept
+    numbers = np.where(nan, np.float32(0), array).astype(storage).view(np.uint8)
+    return np.where(nan, nans, numbers).astype(np.uint8)
+
+
+def _storage_name(element: Attribute) -> str:
+    return _underlying(element).name if element.name == "tpu.float8_exmy" else element.name
+
+
 def _masked(bits: Array, element: Attribute) -> Array:
-    name = _underlying(element).name if element.name == "tpu.float8_exmy" else element.name
+    name = _storage_name(element)
     narrow = {"f6": 0x3F, "f4": 0x0F}.get(name[:2])
     return bits if narrow is None else bits & np.uint8(narrow)
 
