@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
@@ -35,7 +35,8 @@ ELEMENTWISE = tuple(elementwise_kinds())
 
 VIEWS = (
     tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
-    tpu.ReinterpretCastOp, memref_dialect.CastOp,
+    tpu.ReinterpretCastOp, tpu.EraseMemrefLayoutOp, tpu.AssumeLayoutOp,
+    memref_dialect.CastOp, memref_dialect.MemorySpaceCastOp,
 )  # fmt: skip
 
 
@@ -67,6 +68,11 @@ def buffer_of(memref: SSAValue) -> SSAValue | None:
     """
     memref = viewed(memref, *VIEWS)
     return memref if isinstance(memref.owner, memref_dialect.AllocaOp) else None
+
+
+def is_known(memref: SSAValue) -> bool:
+    """Whether `memref` is, or is a view of, an allocation or what the function was given."""
+    return isinstance(viewed(memref, *VIEWS).owner, memref_dialect.AllocaOp | Block)
 
 
 def registers(shape: Shape, bits: int, tile: int | None = None) -> int:

@@ -31,7 +31,7 @@ from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, element_type, shape_of, splat, splat_value
 from pallasite.dialects.walking import operations_of
 from pallasite.layouts.registers import SUBLANES
-from pallasite.lowering.absorb_moves.memory import ELEMENTWISE, buffer_of
+from pallasite.lowering.absorb_moves.memory import ELEMENTWISE, buffer_of, is_known
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.effects import has_no_effects
 from pallasite.passes.insertion import alike, insert_before
@@ -68,7 +68,7 @@ def merge_rows(block: Block) -> None:
 def _stretches(block: Block) -> Iterator[_Stretch]:
     stretch = _Stretch()
     for op in operations_of(block):
-        if type(op) in _LOADS:
+        if type(op) in _LOADS and is_known(op.operands[0]):
             stretch.loads.add(op)
             buffer = buffer_of(op.operands[0])
             # A load of what a whole buffer held before is dead if nobody uses it.

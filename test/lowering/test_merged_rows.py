@@ -252,3 +252,39 @@ def test_rows_chosen_by_one_number() -> None:
     )
     expected = np.arange(24 * 200, dtype=np.float32).reshape(24, 200)[3:7]
     assert np.array_equal(stored(["%m2", "%m3", "%m4", "%m5"], made), expected)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "tpu.erase_memref_layout %m : B -> memref<8x128xf32, #tpu.memory_space<vmem>>",
+        "memref.memory_space_cast %m : B to memref<8x128xf32, #tpu.memory_space<vmem>>",
+        "memref.cast %m : B to memref<8x128xf32, #tpu.memory_space<vmem>>",
+    ],
+)
+def test_a_load_between_the_stores_by_any_view(view: str) -> None:
+    """It sees the first row, and not the second one."""
+    kind, row = "vector<8x128xf32>", "vector<1x128xf32>"
+    body = f""""tpu.region"() ({{
+        %n = memref.alloca() : memref<8x128xf32, #tpu.memory_space<vmem>>
+        %m = memref.alloca() : memref<8x128xf32, #tpu.memory_space<vmem>>
+        %v = {view}
+        %one = arith.constant 1 : index
+        %x = vector.load %a[%z, %z] : A, {kind}
+        %zero = arith.constant dense<0.0> : {kind}
+        tpu.vector_store %n[%z, %z], %x {{strides = array<i32>}} : A, {kind},
+        tpu.vector_store %m[%z, %z], %zero {{strides = array<i32>}} : A, {kind},
+        %d = arith.constant 1 : i32
+        tpu.delay %d
+        %p = vector.load %n[%z, %z] : A, {row}
+        %q = vector.load %n[%one, %z] : A, {row}
+        tpu.vector_store %m[%z, %z], %p {{strides = array<i32>}} : A, {row},
+        %seen = vector.load %v[%z, %z] : A, {kind}
+        tpu.vector_store %m[%one, %z], %q {{strides = array<i32>}} : A, {row},
+        tpu.vector_store %b[%z, %z], %seen {{strides = array<i32>}} : B, {kind},
+        "tpu.yield"() : () -> ()
+    }}) : () -> ()"""
+    value = numbers(8, 128)
+    actual, _ = answer(["8x128xf32", "8x128xf32"], body, value)
+    assert np.array_equal(actual[:1], value[:1])
+    assert not actual[1:].any()
