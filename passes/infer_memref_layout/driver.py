@@ -61,6 +61,8 @@ from pallasite.passes.scalars_of_views import look_through_views
 from pallasite.targets import DEFAULT_TARGET, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
+_CASTS = (memref.CastOp, memref.MemorySpaceCastOp, tpu.AssumeLayoutOp)
+"""They leave every element where it is."""
 _ACCESSES = (vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
 
 
@@ -118,6 +120,7 @@ def _in_vmem(kind: MemRefType[Attribute]) -> bool:
 
 def infer_layouts(function: func.FuncOp) -> None:
     """Assigns layouts to one function, roots first, then views in program order."""
+    _forget_casts(function)
     look_through_views(function)
     look_through_parts(function)
     know_sizes(function)
@@ -131,6 +134,14 @@ def infer_layouts(function: func.FuncOp) -> None:
             for result in op.results:
                 _lay_out_root(result)
     function.update_function_type()
+
+
+def _forget_casts(function: func.FuncOp) -> None:
+    """Refs that are cast to their own type are what they were."""
+    for op in of_kind(function, *_CASTS):
+        before, after = op.operands[0], op.results[0]
+        if ref_type(before) is not None and before.type == after.type:
+            Rewriter.replace_op(op, (), (before,))
 
 
 def _forget_erased(function: func.FuncOp) -> None:
@@ -264,7 +275,7 @@ def _viewed(
     op: Operation, source: MemRefType[Attribute], result: MemRefType[Attribute], tiling: Tiling
 ) -> Tiling | None:
     """The tiling of a view of a memref tiled by `tiling`; None if there is none."""
-    if isinstance(op, tpu.MemrefSliceOp | memref.CastOp):
+    if isinstance(op, (tpu.MemrefSliceOp, *_CASTS)):
         return tiling
     if isinstance(op, tpu.MemrefSqueezeOp):
         return squeezed(tiling, source.get_shape(), result.get_shape())

@@ -20,7 +20,7 @@ from pallasite.passes.divisibility import constant_of, remainder
 
 LAYOUT_VIEWS = (
     tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
-    tpu.EraseMemrefLayoutOp, memref.CastOp,
+    tpu.EraseMemrefLayoutOp, tpu.AssumeLayoutOp, memref.CastOp, memref.MemorySpaceCastOp,
 )  # fmt: skip
 
 
