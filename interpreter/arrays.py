@@ -125,6 +125,8 @@ def checked(array: Any, type: TensorType[Attribute], what: str) -> Array:
     what_it_holds = _NO_NUMBERS.get(array.dtype.kind)
     if array.dtype.names is not None:
         what_it_holds = "records"
+    elif plain and array.dtype not in _extended():
+        what_it_holds = f"raw elements of {8 * array.dtype.itemsize} bits"
     got = f"{what_it_holds or array.dtype.name}{list(array.shape)}"
     notes: list[Note] = []
     wrong_type = not raw and array.dtype != expected and not what_it_holds

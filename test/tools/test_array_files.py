@@ -68,6 +68,7 @@ def test_names_and_numbers_of_arrays(
     [
         (np.zeros((16, 128)), "got float64[16, 128]", "note: convert it: array.astype(numpy.f"),
         (np.zeros((16, 128), [("a", "f4")]), "got records[16, 128]", ""),
+        (np.zeros((16, 128), "V2"), "got raw elements of 16 bits[16, 128]", ""),
         (np.zeros((16, 128), "U3"), "got strings[16, 128]", ""),
         (np.zeros((16, 128), "M8[s]"), "got dates[16, 128]", ""),
         (np.zeros((4, 128), np.float32), "got float32[4, 128]", ""),
