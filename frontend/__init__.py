@@ -113,8 +113,10 @@ def _from_text(text: str, name: str) -> ModuleOp:
     try:
         module = read_text(text, name, make_context(allow_unregistered=True) if stable else None)
     except ReadError as error:
-        if _is_beginning(text, error.location):
-            ways = [_KINDS, _OF_JAX, *([_OF_PYTHON] if name.endswith(".py") else [])]
+        # What begins a program in Python may look like MLIR, as its docstring does.
+        python = name.endswith(".py")
+        if python or _is_beginning(text, error.location):
+            ways = [_KINDS, _OF_JAX, *([_OF_PYTHON] if python else [])]
             error.notes += [Note(way) for way in ways]
         raise
     if is_serialized(module):

@@ -163,9 +163,10 @@ def _from_text(cursor: Cursor, is_type: bool) -> Attribute:
     except Exception as error:
         # The parsers of attributes raise whatever their author chose to; all of it means bad text.
         kind = "type" if is_type else "attribute"
-        reason = str(error).strip().splitlines()
+        lines = str(error).strip().splitlines()
+        reason = lines[-1].strip() if lines else type(error).__name__
         raise cursor.error(
-            f"cannot parse {kind} '{text}' ({reason[-1] if reason else type(error).__name__})",
+            f"cannot parse {kind} '{text}' ({reason})",
             position=start,
         ) from error
 

@@ -17,6 +17,7 @@ __all__ = ["read_text"]
 
 _CLEARER = {
     "could not parse entire input": "expected an operation",
+    "operation is not registered": "expected the name of an operation, got an empty one",
     "in block definition": "expected an operation, or '}' at the end of the region",
     "expected suffix identifier after {first_char}": "expected a name or number behind the sign",
 }
@@ -77,8 +78,7 @@ def _syntax_error(error: ParseError) -> ReadError:
 
 def _sentence(message: str) -> str:
     """A message of upstream in our style: one line, lower case, no full stop."""
-    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(message.split()))
-    line = line.rstrip(".!")
+    line = " ".join(message.split()).rstrip(".!")
     if line[1:2].islower():
         line = line[0].lower() + line[1:]
     return _CLEARER.get(line, line) or "malformed text"

@@ -49,6 +49,10 @@ def test_a_defect_shows_its_place_when_asked(
     assert "Traceback" in told and "in broken" in told
 
 
+def test_what_terminals_obey_is_escaped() -> None:
+    assert Diagnostic("code", "no op\x1b[2J\udcfe\nbut é").message == "no op\\x1b[2J\\udcfe\nbut é"
+
+
 def test_a_diagnostic_passes_as_it_is() -> None:
     error = Diagnostic("code", "message")
     with pytest.raises(Diagnostic) as raised, borders.diagnosed("some-pass"):

@@ -84,6 +84,7 @@ class Diagnostic(Exception):
     """What the kernel printed until it went wrong."""
 
     def __post_init__(self) -> None:
+        self.message = _shown(self.message)
         if len(self.message) > MOST_CHARACTERS:
             half = MOST_CHARACTERS // 2
             self.message = f"{self.message[:half]} ... {self.message[-half:]}"
@@ -115,6 +116,13 @@ class Diagnostic(Exception):
                 for n in self.notes
             ],
         }
+
+
+def _shown(text: str) -> str:
+    """`text`, of which names may come from broken files, with what terminals obey as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def _is_importable(kind: type) -> bool:

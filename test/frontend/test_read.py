@@ -284,9 +284,10 @@ def test_text_that_is_no_kernel(text: str) -> None:
     assert 'lower(lowering_platforms=("tpu",)).as_text()' in how.message
 
 
-def test_a_program_in_python() -> None:
-    with pytest.raises(ReadError) as caught:
-        read("import jax\n", "program.py")
+@pytest.mark.parametrize("text", ["import jax\n", '"""Softmax."""\nimport jax\n'])
+def test_a_program_in_python(text: str) -> None:
+    with pytest.raises(ReadError, match=r"registered|the name of an operation") as caught:
+        read(text, "program.py")
     assert "python -m pallasite.jax FILE.py" in caught.value.notes[-1].message
 
 
