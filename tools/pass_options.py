@@ -6,10 +6,12 @@ import argparse
 import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence
+from typing import get_type_hints
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
+from xdsl.utils.hints import isa
 
 from pallasite.diagnostics import Note, UsageError
 from pallasite.passes.plugins import installed_passes, passes_of_file
@@ -40,8 +42,10 @@ def make_passes(
     try:
         specs = tuple(parse_pipeline(pipeline))
     except ArgSpecParseError as error:
-        message = str(error).strip().splitlines()[-1].strip(" |^")
-        raise UsageError("invalid-pipeline", f"{message} in {pipeline}") from error
+        # The sentence below the quoted pipeline, which we quote in our way.
+        message = str(error).strip().splitlines()[-1].strip(" |^").removesuffix(" here")
+        message = f"{message[:1].lower()}{message[1:]} in the pipeline {pipeline}"
+        raise UsageError("invalid-pipeline", message) from error
     return tuple(_make_pass(spec, available, target) for spec in specs)
 
 
@@ -64,6 +68,7 @@ def _make_pass(spec: ArgSpec, available: Mapping[str, PassFactory], target: str)
                 f"{spec.name} has no option {option!r}",
                 notes=[Note(known)],
             )
+    _check_values(spec, kind)
     if "target" in options and "target" not in spec.parameters:
         spec = ArgSpec(spec.name, {**spec.parameters, "target": (target,)})
     try:
@@ -71,6 +76,21 @@ def _make_pass(spec: ArgSpec, available: Mapping[str, PassFactory], target: str)
     except Exception as error:
         # xDSL raises whatever the conversion of an option raises.
         raise UsageError("invalid-pass-option", f"{spec.name}: {error}") from error
+
+
+def _check_values(spec: ArgSpec, kind: type[ModulePass]) -> None:
+    """Refuses values that are not of the types that the options of a pass have."""
+    types = get_type_hints(kind)
+    for option, values in spec.parameters.items():
+        type = types[option]
+        if isa(values, type) or (len(values) == 1 and isa(values[0], type)):
+            continue
+        if not values and isa(None, type):
+            continue
+        expected = getattr(type, "__name__", str(type))
+        got = ", ".join(map(repr, values)) or "nothing"
+        message = f"{spec.name}: expected {expected} for option {option!r}, got {got}"
+        raise UsageError("invalid-pass-option", message)
 
 
 def chosen_passes(options: argparse.Namespace, target: str) -> tuple[ModulePass, ...]:

@@ -152,6 +152,21 @@ def test_unknown_pass_options_are_told_with_those_known(
     )
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "told"),
+    [
+        ("lower-to-dma{target=1}", "lower-to-dma: expected str for option 'target', got 1"),
+        ("lower-to-dma{target}", "lower-to-dma: expected str for option 'target', got nothing"),
+        ("cse{", "expected argument name in the pipeline cse{"),
+    ],
+)
+def test_what_pipelines_may_not_say(
+    pipeline: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["-p", pipeline]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {told} [")
+
+
 def test_timing_and_intermediate_forms_go_to_standard_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
