@@ -23,7 +23,7 @@ from pallasite.diagnostics import Diagnostic, UsageError
 from pallasite.dialects import arith
 from pallasite.dialects.kernel import form_of
 from pallasite.lowering.pipelines import LowerToDmaPass, LowerToTilesPass
-from pallasite.lowering.vectors_to_tiles import converter
+from pallasite.lowering.vectors_to_tiles import converter, rules
 from pallasite.passes import plugins
 from pallasite.targets import TARGETS
 from pallasite.tools import tpu_aot, tpu_opt, tpu_run
@@ -322,6 +322,7 @@ pallas.kernel @products grid (i = 2)
 def test_a_rule_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).integers(-(2**31), 2**31, (256, 128)).astype(np.int32)
     module = api.parse(PRODUCTS)
+    assert rules.FAMILIES  # registered before, they stay when the registry of this test goes
     monkeypatch.setattr(converter._RULES, "of", dict(converter._RULES.of))
     spec = spec_from_file_location("shifts", EXAMPLES / "shifts.py")
     assert spec is not None and spec.loader is not None
