@@ -7,6 +7,7 @@ wrong is one line (and notes) on standard error, never a traceback.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import traceback
@@ -35,6 +36,7 @@ STATUS = (
 STDIN = "<stdin>"
 TRACEBACK = "PALLASITE_TRACEBACK"
 """Set in the environment, internal errors show where they happened."""
+_ESCAPED = "backslashreplace"
 _MORE = Note(f"{TRACEBACK}=1 in the environment shows more")
 
 
@@ -66,7 +68,7 @@ def write_output(path: str | None, text: str) -> None:
             raise unwritable("standard output", error) from error
         return
     try:
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", errors=_ESCAPED) as file:
             file.write(text)
     except OSError as error:
         raise unwritable(path, error) from error
@@ -163,10 +165,16 @@ def exit_code(error: Exception) -> int:
 
 
 def _open_streams() -> None:
-    """Gives standard streams that the caller has closed nothing to read and nowhere to write."""
+    """Gives standard streams that the caller has closed nothing to read and nowhere to write.
+
+    Names of files, and what is quoted of a kernel, may have characters that standard output has
+    no bytes for: they are written as escapes, as standard error does.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors=_ESCAPED)
 
 
 def guarded(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:

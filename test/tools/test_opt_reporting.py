@@ -15,6 +15,7 @@ from pallasite.diagnostics import Note, SourceLocation, Unsupported, UsageError
 from pallasite.tools import tpu_aot, tpu_opt
 from pallasite.tools.reporting import (
     FAILED,
+    OK,
     TRACEBACK,
     WRONG_USAGE,
     guarded,
@@ -77,6 +78,20 @@ def test_standard_output_that_takes_nothing_is_no_defect(
         capfd.readouterr().err
         == "error: cannot write standard output: No space left on device [unwritable-file]\n"
     )
+
+
+def test_characters_that_standard_output_lacks_are_written_as_escapes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @guarded
+    def main(arguments: Sequence[str] | None = None) -> int:
+        write_output(None, "é\udcfe")
+        return 0
+
+    with open(tmp_path / "out", "w", encoding="ascii") as out, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", out)
+        assert main() == OK
+    assert (tmp_path / "out").read_bytes() == rb"\xe9\udcfe"
 
 
 def test_a_reader_that_goes_and_a_user_who_stops_hear_nothing(
