@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from pallasite.diagnostics import Note, SourceLocation, Unsupported, UsageError
-from pallasite.tools import tpu_aot, tpu_opt
+from pallasite.tools import scripts, tpu_aot, tpu_opt
 from pallasite.tools.reporting import (
     FAILED,
     OK,
@@ -111,6 +111,21 @@ def test_a_reader_that_goes_and_a_user_who_stops_hear_nothing(
         patch.setattr("sys.stdout", gone)
         assert main() == FAILED
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("script", [scripts.tpu_opt, scripts.tpu_run, scripts.tpu_aot])
+def test_who_stops_a_tool_that_is_being_imported_hears_nothing(
+    script: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported: list[str] = []
+
+    def stopped(name: str) -> object:
+        imported.append(name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scripts, "import_module", stopped)
+    assert script() == 130
+    assert imported == [f"pallasite.tools.{script.__name__}"]
 
 
 def test_a_defect_is_traced_if_asked(
