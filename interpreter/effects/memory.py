@@ -13,6 +13,7 @@ from pallasite.dialects.locations import allocation_place, source_location
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.accesses import Box
+from pallasite.interpreter.machine.boxes import place
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.undefined import load_scalar
 from pallasite.interpreter.machine.views import Ref
@@ -67,6 +68,12 @@ def load(op: memref.LoadOp, facts: Facts) -> Callable[..., Any]:
     watched = is_read(op, op.memref)
 
     def fn(core: Core, ref: Ref, *index: int) -> Any:
+        codec, buffer = ref.codec, ref.buffer
+        if codec.integral and core.observer is None and core.recorder is None and not buffer.freed:
+            # Nobody is told and nothing is undefined: a few calls less for each index of a table.
+            offset = place(ref.digits, ref.starts, ref.shape, index)
+            if offset is not None:
+                return codec.item(buffer, ref.base + offset)
         return load_scalar(core, ref, index, at, watched=watched)
 
     return fn

@@ -33,9 +33,6 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
     counted = is_counted(op.result)
     rounded = multiples(op)
 
-    def fn(ref: Ref, *operands: int) -> Ref:
-        return ref.slice(operands[:rank], shape, at)
-
     def dynamic(ref: Ref, *operands: int) -> Ref:
         sizes = list(shape)
         for d, size in zip(unknown, operands[rank:], strict=True):
@@ -44,7 +41,7 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
             check_rounded(ref, operands[:rank], sizes, rounded, at)
         return ref.slice(operands[:rank], sizes, at, counted)
 
-    found = dynamic if unknown else fn
+    found = dynamic if unknown else Part(tuple(shape), tuple(range(rank)), at).of
     return _of_a_block(found, shape, _line_of_map(op)) if reaches_block(op) else found
 
 

@@ -182,7 +182,7 @@ class Part:
         self.sizes = sizes
         self.kept = kept
         self.at = at
-        self.key = sizes, kept
+        self.key = sizes if len(kept) == len(sizes) else (sizes, kept)
         """What refs remember the view by, beside the starts."""
         self._shape = tuple([sizes[d] for d in kept])
         self._count = prod(self._shape)
@@ -218,7 +218,8 @@ class Part:
                     bits=self._count * ref.codec.bits,
                 )  # fmt: skip
                 return ref.remember((starts, self.key), view)
-        return ref.slice(starts, self.sizes, self.at).keep(self.kept)
+        box = ref.slice(starts, self.sizes, self.at)
+        return box if len(self.kept) == len(self.sizes) else box.keep(self.kept)
 
     def _prepare(self, ref: Ref) -> None:
         """Computes what is the same wherever the part of `ref` begins; without steps nothing is."""
