@@ -220,6 +220,10 @@ class TransposeBlocks(Step):
     average."""
 
 
+_STEP_BYTES, _BOX_BYTES, _OVERLAY_BYTES = 600, 200, 500
+"""About what a step takes with its value, and parts of masks and index registers."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """`values[i]` describes value i; the sources come first, then one value per step."""
@@ -255,6 +259,28 @@ class Plan:
     def grid_instructions(self) -> int:
         """Instructions on grids, those that only rename registers left out."""
         return sum(not isinstance(step, RENAMING) for step in self.steps)
+
+    def bytes_held(self) -> int:
+        """About what it takes (`kept.py`): to look at each number would take longer."""
+        held = 0
+        for step in self.steps:
+            held += _STEP_BYTES
+            field = None
+            match step:
+                case GridTake():
+                    held += len(step.table)
+                case Select():
+                    held += _BOX_BYTES * len(step.mask.boxes)
+                    field = step.mask.field
+                case GatherLanes() | GatherSublanes():
+                    field = step.index
+                case KeepElements():
+                    field = step.mask
+                case _:
+                    pass
+            if field is not None:
+                held += _OVERLAY_BYTES * len(field.overlays) + len(field.table)
+        return held
 
     def __str__(self) -> str:
         lines = [f"%{i} : {v.grid}" for i, v in enumerate(self.values[: self.sources])]

@@ -29,13 +29,17 @@ _FEW_ROWS, _MANY_ROWS = 16, 64
 
 
 def cuts_rows_anew(move: Move, many: int = _FEW_ROWS) -> bool:
-    """Whether a reshape makes many rows of others, whose lengths do not fill registers."""
+    """Whether a reshape makes many rows of others, whose lengths do not fill registers.
+
+    One row that becomes a column is transposed.
+    """
     for step in move.steps:
         if isinstance(step, Reshape) and step.shape and step.source_shape:
             lengths = step.source_shape[-1], step.shape[-1]
             whole = not any(length % LANES for length in lengths)
-            rows = max(math.prod(step.shape[:-1]), math.prod(step.source_shape[:-1]))
-            if lengths[0] != lengths[1] and not whole and rows > many:
+            rows = [math.prod(shape[:-1]) for shape in (step.source_shape, step.shape)]
+            turned = rows[0] == lengths[1] == 1
+            if lengths[0] != lengths[1] and not whole and max(rows) > many and not turned:
                 return True
     return False
 

@@ -117,6 +117,7 @@ class Lines:
         self.active = active
         self.lengths = np.diff(np.append(starts, LANES))
         self.cuts = np.zeros(LANES, np.bool_)
+        self._single = starts.size == LANES
 
     def constant(self, value: int) -> Line:
         """The line that is `value` everywhere."""
@@ -128,7 +129,11 @@ class Lines:
         remainder = line.base - quotient * divisor
         if line.slope % divisor == 0:
             return Line(quotient, line.slope // divisor), Line(remainder, 0)
-        self._cut(remainder, line.slope, lambda value: value // divisor)
+        if not self._single:
+            # The remainder begins in the first interval: only its end may be in another one.
+            end = remainder + line.slope * (self.lengths - 1)
+            leaves = end >= divisor if line.slope > 0 else end < 0
+            self._cut(remainder, line.slope, lambda value: value // divisor, leaves)
         return Line(quotient, 0), Line(remainder, line.slope)
 
     def classify(self, line: Line, bounds: Array) -> Array:
@@ -143,15 +148,16 @@ class Lines:
                 count += value >= bound
             return count
 
-        if line.slope != 0:
-            self._cut(line.base, line.slope, interval)
-        return interval(line.base) - 1
+        begin = interval(line.base)
+        if line.slope != 0 and not self._single:
+            leaves = begin != interval(line.base + line.slope * (self.lengths - 1))
+            self._cut(line.base, line.slope, interval, leaves)
+        return begin - 1
 
-    def _cut(self, base: Array, slope: int, interval: Callable[[Array], Array]) -> None:
+    def _cut(
+        self, base: Array, slope: int, interval: Callable[[Array], Array], leaves: Array
+    ) -> None:
         """Cuts the segments in which `base + slope * t` leaves the interval it starts in."""
-        if slope == 0 or (self.lengths == 1).all():
-            return
-        leaves = interval(base) != interval(base + slope * (self.lengths - 1))
         leaves = leaves & self.active
         segments = np.nonzero(leaves.any(tuple(range(leaves.ndim - 1))))[0]
         base = np.broadcast_to(base, leaves.shape)

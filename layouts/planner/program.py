@@ -110,11 +110,11 @@ class Program(Budget):
 
         Its price need not be looked up if it is known.
         """
-        known = self._known.get(step)
-        if known is None:
+        number = len(self.values)
+        known = self._known.setdefault(step, number)
+        if known == number:
             self.steps.append(step)
             self.values.append(value)
-            known = self._known[step] = len(self.values) - 1
             if price is None:
                 price = 0.0 if isinstance(step, _View) else self.costs.step(step, value)
             self._prices.append(price)

@@ -110,10 +110,15 @@ def _walked(move: Move, found: Trace) -> list[int]:
 
     None if both are of extent 1: such dimensions are one another's by name only.
     """
+    (source, shape), (layout, result) = move.sources[0], move.destination
+    rows, lanes = source.extents(shape)
+    if len(move.sources) == rows == layout.extents(result)[1] == 1 < lanes:
+        # A row becomes a column: its one lane might as well run along the rows, of which one is.
+        return [] if source.sublane_dim is None else [source.sublane_dim]
     walked = [d for d, slope in enumerate(found.walked) if slope]
-    lanes = {layout.lane_dim for layout, _ in move.sources}
-    extents = (shape[d] for _, shape in move.sources for d in (*walked, *lanes) if d is not None)
-    return [] if lanes & set(walked) or all(n == 1 for n in extents) else walked
+    lying = {layout.lane_dim for layout, _ in move.sources}
+    extents = (shape[d] for _, shape in move.sources for d in (*walked, *lying) if d is not None)
+    return [] if lying & set(walked) or all(n == 1 for n in extents) else walked
 
 
 def turns_lanes(move: Move, found: Trace) -> bool:

@@ -162,3 +162,15 @@ def test_replicated_sources_give_up_replication_for_free():
     source = VectorLayout.replicated(2, 16), (1, 1)
     made = plan(Move.broadcast(source, VectorLayout.native(2, 16), (100, 300)), V6E)
     assert made.instructions == 0
+
+
+@pytest.mark.parametrize("length", [64, 200, 512])
+@pytest.mark.parametrize("bits", [32, 16])
+def test_a_row_becomes_a_column_by_a_transpose(length: int, bits: int):
+    """Also where nothing says that rows and lanes are exchanged: to gather every row costs more."""
+    native = VectorLayout.native(2, bits)
+    for move in (
+        Move.reshape((native, (1, length)), native, (length, 1)),
+        Move.transpose((native, (1, length)), native, (1, 0)),
+    ):
+        assert plan(move, V5E).count() == {"TransposeBlocks": -(-length // 128)}

@@ -197,3 +197,44 @@ def test_what_begins_within_a_tile_is_planned_in_stages_first(
     with pytest.raises(Unsupported):
         plan(move, V5E)
     assert asked[0] == ("stages" if column else "at once")
+
+
+FINELY_CUT = Move.reshape(
+    (VectorLayout(16, 0, 1, tile_rows=8), (331, 30)), VectorLayout(16, 0, 1, 0, 42), (30, 331)
+)
+TURNED_NARROW = Move(
+    ((VectorLayout(8, 1, 2, 0, 132, 4), (506, 4, 4)),),
+    (VectorLayout(8, 1, 2, 0, 7), (4, 253, 8)),
+    (Transpose((4, 4, 506), (2, 1, 0)), Reshape((4, 4, 506), (4, 253, 8))),
+)
+
+
+@pytest.mark.parametrize("move", [FINELY_CUT, TURNED_NARROW], ids=str)
+def test_stages_are_not_compared_with_what_cannot_cost_less(
+    move: Move, monkeypatch: pytest.MonkeyPatch
+):
+    """Rows that are cut finely repeat nothing; elements that the transpose unit does not take go
+    through native tiles in any case."""
+    name, asked = "_at_once", list[Move]()
+    right: Planner = getattr(planner, name)
+
+    def at_once(part: Move, costs: Costs) -> Plan:
+        asked.append(part)
+        return right(part, costs)
+
+    monkeypatch.setattr(planner, name, at_once)
+    planner.plan_or_none.cache_clear()
+    assert plan(move, V5E).how.startswith("stages")
+    assert move not in asked
+
+
+def test_columns_that_become_rows_are_not_planned_in_stages_again():
+    columns = VectorLayout(4, 1, 2, 25), (277, 87, 1)
+    move = Move.reshape(columns, VectorLayout(4, 0, 1, 10, 163, 16), (3, 8033))
+    known = plan(move, V5E)
+
+    def never(asked: Move, _costs: Costs) -> Plan:
+        raise AssertionError(asked)
+
+    assert Stages.of(move).several
+    assert Stages.of(move).better(never, V5E, known) is None
