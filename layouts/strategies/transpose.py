@@ -110,12 +110,13 @@ def _walked(move: Move, found: Trace) -> list[int]:
 
     None if both are of extent 1: such dimensions are one another's by name only.
     """
+    walked = [d for d, slope in enumerate(found.walked) if slope]
     (source, shape), (layout, result) = move.sources[0], move.destination
-    rows, lanes = source.extents(shape)
-    if len(move.sources) == rows == layout.extents(result)[1] == 1 < lanes:
+    (rows, lanes), (height, width) = source.extents(shape), layout.extents(result)
+    column = len(move.sources) == rows == width == 1 < min(lanes, height)
+    if column and all(shape[d] == 1 for d in walked):
         # A row becomes a column: its one lane might as well run along the rows, of which one is.
         return [] if source.sublane_dim is None else [source.sublane_dim]
-    walked = [d for d, slope in enumerate(found.walked) if slope]
     lying = {layout.lane_dim for layout, _ in move.sources}
     extents = (shape[d] for _, shape in move.sources for d in (*walked, *lying) if d is not None)
     return [] if lying & set(walked) or all(n == 1 for n in extents) else walked

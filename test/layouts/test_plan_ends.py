@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pallasite.diagnostics import Unsupported
-from pallasite.layouts.move import Move, Transpose
+from pallasite.layouts.move import Broadcast, Move, Slice, Transpose
 from pallasite.layouts.plan import Plan
 from pallasite.layouts.planner import planner
 from pallasite.layouts.planner.costs import Costs
@@ -94,3 +94,17 @@ def test_parts_are_less_than_the_whole(monkeypatch: pytest.MonkeyPatch, target: 
         except Unsupported:
             continue
     assert asked.parts > 50
+
+
+@pytest.mark.parametrize("bits", [32, 16, 8, 4])
+def test_one_lane_of_a_row_is_turned_once_at_most(bits: int):
+    """A row may become a column by a transpose, but no part of it that has one lane besides."""
+    native, few = VectorLayout.native(2, bits), VectorLayout(bits, 0, 1, 0, 70, 4)
+    row = (1, 300)
+    moves = [Move.reshape((la, row), to, (300, 1)) for la in (native, few) for to in (native, few)]
+    moves += [Move.slice((native, row), few, (0, 9), (1, 1))]
+    moves += [Move.broadcast((native, (1, 1)), few, (40, 1))]
+    steps = Slice((1, 1), (0, 9), (1, 1)), Broadcast((1, 1), (40, 1))
+    moves += [Move(((native, row),), (few, (40, 1)), steps)]
+    for move in moves:
+        assert planner.plan(move, Costs.of(get_target("v5e"))).count().get("TransposeBlocks", 0) < 8
