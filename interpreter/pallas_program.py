@@ -155,7 +155,8 @@ def _map_function(
     if isinstance(window.map, int):
         region = kernel.maps[window.map].clone()
         block = region.block
-        _rewrite(block, _Grid((), (), ()))
+        sizes, user = kernel.grid_shape or (), kernel.user_axes
+        _rewrite(block, _Grid((), [sizes[axis] for axis in user], user))
         _end(block, kernel)
     else:
         block = Block(arg_types=types)

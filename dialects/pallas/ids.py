@@ -45,6 +45,7 @@ class ProgramIdOp(AxisOp):
 @irdl_op_definition
 class NumProgramsOp(AxisOp):
     """The size of one axis of the innermost grid around it, as `pallas.program_id` counts axes.
+    An index map of a kernel may ask for it, but for no `pallas.program_id`, which it is given.
 
     Example: `%n = pallas.num_programs 0`
     """

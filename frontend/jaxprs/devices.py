@@ -32,7 +32,9 @@ def _num_programs(e: Equation) -> Result:
 
 def _axis(e: Equation) -> int:
     axis, axes = int(e.params["axis"]), e.tracer.surroundings.axes
-    if e.tracer.surroundings.is_map:
+    # An index map is given the place in the grid, but has to ask for the grid's sizes.
+    is_size = e.equation.primitive is pallas_primitives.num_programs_p
+    if e.tracer.surroundings.is_map and not is_size:
         raise e.unsupported(
             f"'{e.name}' of axis {axis} in an index map",
             "take it as a parameter: lambda i, j: (i, j) has one per axis of the grid",

@@ -107,7 +107,8 @@ def _region(
     block = Block(arg_types=[*[i32] * axes, *prefetch])
     name_arguments(block, closed.jaxpr.debug_info)
     location: LocationAttr = location_of_function(closed.jaxpr.debug_info)
-    of_map = Surroundings(mesh=tracer.surroundings.mesh, is_map=True)
+    kernel = tracer.surroundings
+    of_map = Surroundings(axes=kernel.axes, mesh=kernel.mesh, is_map=True)
     inner = Tracer(surroundings or of_map, block, location)
     captured = consts or inner.constants(closed.consts)
     results: list[Any] = inner.run(closed.jaxpr, list(block.args), captured)

@@ -94,3 +94,31 @@ def test_a_number_of_another_type_is_told_what_to_write() -> None:
         kernel(lambda i: (i.astype(jnp.uint8), 0))
     text = told(caught.value)
     assert "an integer: an int32" in text and "(...).astype(jnp.int32) of other integers" in text
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "vreg"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_map_asks_how_long_a_dynamic_grid_is(form: Any, mapped: bool) -> None:
+    from_the_end = pl.BlockSpec((8, 128), lambda i, j: (pl.num_programs(1) - 1 - j, 0))
+    out = pl.BlockSpec((8, 128), lambda i, j: (j, 0))
+
+    @jax.jit
+    def turned(x: Any, n: Any) -> Any:
+        program = pl.pallas_call(
+            lambda x, o: o.__setitem__(..., x[...]),
+            grid=(1, n),
+            in_specs=[from_the_end],
+            out_specs=out,
+            out_shape=jax.ShapeDtypeStruct((32, 128), x.dtype),
+        )
+        return (jax.vmap(program) if mapped else program)(x)
+
+    x = ramp(2, 32, 128) if mapped else ramp(32, 128)
+    with simulate(form=form):
+        found = turned(x, jnp.int32(4))
+    equal(found, x.reshape(-1, 4, 8, 128)[:, ::-1].reshape(x.shape))
+
+
+def test_a_map_is_given_its_place() -> None:
+    with simulate(form="pallas"), pytest.raises(Exception, match="take it as a parameter"):
+        kernel(lambda i: (pl.program_id(0), 0))
