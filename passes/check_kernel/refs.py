@@ -9,11 +9,11 @@ from __future__ import annotations
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
-from pallasite.dialects import memref, tpu
+from pallasite.dialects import arith, memref, scf, tpu
 from pallasite.dialects.kernel import Kernel
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.pallas.scope import SCRATCH_ADVICE
@@ -262,7 +262,21 @@ def _not_reshaped(op: tpu.MemrefReshapeOp, reason: str) -> Unsupported:
     )  # fmt: skip
 
 
+def _chosen(op: Operation, target: Target) -> None:
+    """Where a ref lies, and in which tiles, is known before the kernel runs."""
+    kind = next((r.type for r in op.results if isinstance(r.type, MemRefType)), None)
+    if kind is not None:
+        raise refusal(
+            op, "chosen-ref", f"{op.name} gives a ref, {kind}, that only the running kernel knows",
+            "accesses are compiled for the memory and the tiles of one ref",
+            "branch around the loads and stores, or choose a part of one ref by a computed index",
+            "the TPU compiler says: Failed to propagate the layout to all operations",
+        )  # fmt: skip
+
+
+_CHOICES = (arith.SelectOp, scf.IfOp, scf.ForOp, scf.WhileOp, scf.IndexSwitchOp)
 REF_RULES: RuleTable = {
+    **dict.fromkeys(_CHOICES, (_chosen,)),
     **dict.fromkeys(_NO_MEANING, (_absent,)),
     memref.MemorySpaceCastOp: (_other_space,),
     memref.DimOp: (_size,),

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pallasite.diagnostics import Unsupported
+from pallasite.frontend import read
+from pallasite.passes.check_kernel import check_kernel
+from pallasite.targets import get_target
+
 from ..checking import ANY, SMEM, VMEM, beyond, check, kernel, memref, refused
 
 HBM = "#tpu.memory_space<hbm>"
@@ -249,3 +254,24 @@ def test_reshaped_parts_lie_in_one_piece(element: str) -> None:
         %v = tpu.memref_reshape %p : {part} -> {memref(f"64x256x{element}")}""",
     )
     beyond(text, "view-layout")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "%v = arith.select %p, %a, %b : {kind}",
+        "%v = scf.if %p -> ({kind}) {{ scf.yield %a : {kind} }} else {{ scf.yield %b : {kind} }}",
+        """%v, %w = scf.for %i = %n to %n step %n iter_args(%x = %a, %y = %b) -> ({kind}, {kind})
+            : i32 {{ scf.yield %y, %x : {kind}, {kind} }}""",
+    ],
+)
+def test_refs_that_the_running_kernel_chooses(choice: str) -> None:
+    """libtpu: "Failed to propagate the layout to all operations"."""
+    kind, scalars = memref("16x256xf32"), memref("4xi32", SMEM)
+    body = f"""%n = memref.load %s[%c0] : {scalars}
+        %p = arith.cmpi eq, %n, %n : i32
+        {choice.format(kind=kind)}"""
+    text = kernel(f"%a: {kind}, %b: {kind}, %s: {scalars}", body)
+    refused(text, "chosen-ref")
+    with pytest.raises(Unsupported):
+        check_kernel(read(text), get_target("v5e"), allow_beyond_reference=True)
