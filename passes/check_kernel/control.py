@@ -1,4 +1,4 @@
-"""What a kernel asks of the core it runs on: its grid, logs, traces and barriers.
+"""What a kernel asks of the core it runs on: its grid, logs, traces, switches and barriers.
 
 Asked of libtpu 0.0.51 for v5e and v6e.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerType, VectorType, i1
 from xdsl.ir import Attribute, Operation
 
-from pallasite.dialects import tpu
+from pallasite.dialects import scf, tpu
 from pallasite.dialects.kernel import Kernel
 from pallasite.dialects.locations import refusal
 from pallasite.passes.check_kernel.rules import Rule, RuleTable
@@ -61,6 +61,16 @@ def _traced(op: tpu.TraceOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def _switched(op: scf.IndexSwitchOp, target: Target) -> None:
+    """Branches have two sides; JAX lowers `jax.lax.switch` to several of them."""
+    raise refusal(
+        op, "switch", "scf.index_switch is not supported",
+        "the TPU compiler knows branches of two sides only",
+        "branch by comparisons, one inside the other: nested scf.if",
+        "the TPU compiler says: Unsupported operation: scf.index_switch",
+    )  # fmt: skip
+
+
 def grid_dimensions(kernel: Kernel) -> Rule:
     """The rule that `tpu.iteration_bound` asks for a dimension which the grid of `kernel` has.
 
@@ -87,5 +97,6 @@ CONTROL_RULES: RuleTable = {
 CONTROL_REFERENCE_RULES: RuleTable = {
     tpu.LogOp: (_logged,),
     tpu.TraceOp: (_traced,),
+    scf.IndexSwitchOp: (_switched,),
 }
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""

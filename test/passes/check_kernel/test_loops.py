@@ -77,3 +77,16 @@ def test_loops_to_the_index_of_the_only_step(last: str) -> None:
 @pytest.mark.parametrize("operation", ["addi", "maxsi", "muli", "andi"])
 def test_loops_that_may_run(operation: str) -> None:
     check(counted(folded(operation)))
+
+
+def test_switches_are_branches() -> None:
+    """libtpu: "Unsupported operation: scf.index_switch in infer-vector-layout pass"."""
+    scalars = memref("4xi32", SMEM)
+    body = f"""%n = memref.load %s[%c0] : {scalars}
+      %i = arith.index_cast %n : i32 to index
+      %r = scf.index_switch %i -> i32
+      case 0 {{ scf.yield %n : i32 }}
+      default {{ %two = arith.constant 2 : i32
+        scf.yield %two : i32 }}
+      memref.store %r, %s[%c0] : {scalars}"""
+    beyond(kernel(f"%s: {scalars}", body), "switch")
