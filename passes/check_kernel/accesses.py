@@ -74,7 +74,10 @@ def _packed_strides(
     loading = not stores(op)
     value = cast("VectorType[Attribute]", value_of(op).type)
     p = packing(bit_width(value))
+    # The compiler folds arithmetic, and does not look behind a promise.
     known = all(constant_of(index) is not None for index in op.indices)
+    promised = known and _promises(op.indices)
+    known = known and not promised
     if p == 1 or (loading and known and value.get_shape()[-2] % p == 0 and shape[-2] % p == 0):
         return
     raise refusal(
@@ -82,8 +85,22 @@ def _packed_strides(
         f"a strided {'load' if loading else 'store'} of {value} is not supported",
         f"{p} rows share the words of a register: packed types are only loaded at a distance, at "
         f"constant indices, {p} rows at a time",
+        *(["leave out pl.multiple_of of a constant, which hides it"] if promised else []),
         *_instead(op, shape, [int(s) for s in op.strides.get_values()], target),
     )  # fmt: skip
+
+
+def _promises(numbers: Sequence[SSAValue]) -> bool:
+    """Whether a promise is among what constant `numbers` are computed from."""
+    values, seen = [*numbers], set[SSAValue]()
+    while values:
+        value = values.pop()
+        if isinstance(value.owner, tpu.AssumeMultipleOp):
+            return True
+        if value not in seen and isinstance(value.owner, Operation):
+            seen.add(value)
+            values += value.owner.operands
+    return False
 
 
 def _instead(

@@ -44,10 +44,20 @@ def is_constant(value: SSAValue) -> bool:
     return isinstance(owner, arith.ConstantOp)
 
 
+def _number(value: SSAValue) -> float | None:
+    """What all elements of a constant, or of a broadcast of one, are; None if they differ."""
+    while isinstance(made := value.owner, vector.BroadcastOp):
+        value = made.source
+    return arith.known_number(value)
+
+
 def lie_alike(one: SSAValue, other: SSAValue, target: Target) -> bool:
     """Whether both begin at the same place of a register: else one is moved where they meet.
     Constants lie anywhere, but two of them are one value's choice before they have registers."""
     if is_constant(one) and is_constant(other):
+        return False
+    apart = [_is_put_together(value, target) for value in (one, other)]
+    if any(apart) and not all(apart) and not (is_constant(one) or is_constant(other)):
         return False
     constant = any(is_constant(v) or late_constant(v) is not None for v in (one, other))
     return constant or _place(one, target) == _place(other, target)
@@ -59,6 +69,8 @@ def registers(value: SSAValue, op: scf.IfOp, known: Known, target: Target) -> Re
     value = _uncast(value)
     made, grid = value.owner, grid_of(value)
     constant = late_constant(value)
+    if constant is None and is_constant(value):
+        constant = _number(value)
     if constant is not None:
         return np.full(grid, known.setdefault(str(constant), _numbered(known)))
     exact = _rearranged(made, value, op, known, target) if isinstance(made, Operation) else None
@@ -159,29 +171,81 @@ def _joined(
     known: Known,
     target: Target,
 ) -> Registers | None:
-    """The registers of parts that are joined between whole ones."""
+    """The registers of parts that are joined: those that one part fills are its own, where they lie
+    alike in it, and those of constants lie anywhere."""
     shape, grid = shape_of(value.type), grid_of(value)
     back, axis = len(shape) - made.dimension.value.data, len(grid) - len(shape)
     units = (_tile(value) * LANES,) if len(shape) < 2 else (LANES, _tile(value))
     unit = units[back - 1] if back <= len(units) else 1
     sizes = [shape_of(part.type)[-back] for part in made.operands]
-    if any(size % unit for size in sizes[:-1]):
-        return None
-    # Packed elements lie in parts of registers, which are put together unless they stay loaded.
     bits = bit_width(value.type)
     halves = bits == 16
-    if halves and back <= 2:
-        loaded = all(_is_loaded(part, target) for part in made.operands)
-        if back == 2 or len(shape) < 2 or shape[-2] > SUBLANES or not loaded:
-            return None
+    if len(shape) < 2 and halves and any(size % unit for size in sizes[:-1]):
+        return None
     if bits < 16 and (shape[-1:] == (1,) or (back == 1 and shape[-2:-1] != (_tile(value),))):
         return None
-    parts = [registers(part, op, known, target) for part in made.operands]
-    for number, part in enumerate(made.operands):
-        if _place(part, target) != (0, 0, False):
-            parts[number] = np.full(grid_of(part), COMPUTED)
-    whole = np.concatenate(parts, axis=len(shape) - back + axis)
-    return np.full(grid, COMPUTED) if halves and np.any(whole == COMPUTED) else whole
+    apart = _is_put_together(value, target)
+    whole, axis = np.full(grid, COMPUTED), len(shape) - back + axis
+    # Of a flat register, each row of lanes is counted.
+    rows = SUBLANES * packing(bits) if len(shape) < 2 else 1
+    start = 0
+    for part, size in zip(made.operands, sizes, strict=True):
+        end = start + size
+        first = -(-start // unit) * rows
+        last = end // unit * rows if end < sum(sizes) else grid[axis]
+        filled = tuple(slice(first, last) if d == axis else slice(None) for d in range(len(grid)))
+        if first < last and (is_constant(part) or late_constant(part) is not None):
+            whole[filled] = registers(part, op, known, target).flat[0]
+        elif first < last and not apart:
+            lying = _lying(part, start, axis, grid, op, known, target)
+            if lying is not None:
+                whole[filled] = np.take(lying, range(last - first), axis)
+        start = end
+    return np.full(grid, COMPUTED) if halves and not apart and np.any(whole == COMPUTED) else whole
+
+
+def _is_put_together(value: SSAValue, target: Target) -> bool:
+    """Whether half words are joined along rows or lanes: they lie in parts of registers, which are
+    put together unless they stay loaded."""
+    made, shape = value.owner, shape_of(value.type)
+    if not isinstance(made, tpu.ConcatenateOp) or bit_width(value.type) != 16 or len(shape) < 2:
+        return False
+    back = len(shape) - made.dimension.value.data
+    if back == 1 and shape[-2] <= SUBLANES:
+        return not all(_is_loaded(part, target) for part in made.operands)
+    return back <= 2
+
+
+def _lying(
+    part: SSAValue,
+    start: int,
+    axis: int,
+    grid: tuple[int, ...],
+    op: scf.IfOp,
+    known: Known,
+    target: Target,
+) -> Registers | None:
+    """The whole registers of `part` from the first on that begins one of what it is joined to, at
+    `start` along `axis`; None if they lie otherwise in it."""
+    offsets = np.zeros(len(grid), int)
+    while isinstance(made := part.owner, vector.ExtractStridedSliceOp):
+        taken = values_of(made.offsets)
+        offsets[len(grid) - len(taken) :] += taken
+        part = made.operands[0]
+    if _place(part, target) != (0, 0, False):
+        return None
+    units = (*[1] * (len(grid) - 2), _tile(part), LANES)
+    whole = units
+    if len(shape_of(part.type)) < 2:
+        units, whole = (1, LANES), (1, LANES * _tile(part))
+    offsets[axis] += -start % whole[axis]
+    if any(o % u for o, u in zip(offsets, whole, strict=True)):
+        return None
+    box = [
+        slice(o // u, None if d == axis else o // u + n)
+        for d, (o, u, n) in enumerate(zip(offsets, units, grid, strict=True))
+    ]
+    return registers(part, op, known, target)[tuple(box)]
 
 
 def _is_loaded(value: SSAValue, target: Target) -> bool:

@@ -153,9 +153,10 @@ def _spreads_any(bits: int, target: Target) -> bool:
 
 
 def joins_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
-    """Whether several trailing dimensions, the first of all not among them, become the last."""
+    """Whether several trailing dimensions, the first of all not among them, become the last of
+    several; a flat vector is made as rows are."""
     joined = list(accumulate(reversed(_but_ones(old[1:])), mul))[1:]
-    return new[-1] in joined
+    return len(new) > 1 and new[-1] in joined
 
 
 def _but_ones(shape: Sequence[int]) -> list[int]:

@@ -235,3 +235,23 @@ def test_products_without_dimension_numbers_are_those_of_matrices() -> None:
         ),
         "v4",
     )
+
+
+@pytest.mark.parametrize(("source", "result", "good"), [
+    ("1x2x8x1", "1x16", True), ("1x2x8x1", "16", False), ("2x8x1", "1x16", False),
+    ("2x2x8x1", "2x16", True), ("2x2x8x1", "32", False),
+])  # fmt: skip
+def test_columns_that_are_joined_become_rows_of_matrices(
+    source: str, result: str, good: bool
+) -> None:
+    """Asked of the TPU compiler for v4."""
+    zeros = ", ".join(["%c0"] * (result.count("x") + 1))
+    text = kernel(
+        f"%x: {memref(f'{source}xf32')}, %o: {memref(f'{result}xf32')}",
+        load("a", "x", f"{source}xf32", ", ".join(["%c0"] * (source.count("x") + 1)))
+        + f"%m = vector.shape_cast %a : vector<{source}xf32> to vector<{result}xf32>\n"
+        + f"tpu.vector_store %o[{zeros}], %m {{strides = array<i32>}} : "
+        f"{memref(f'{result}xf32')}, vector<{result}xf32>,",
+    )
+    check(text, "v5e")
+    (check if good else partial(beyond, code="sublane-gather"))(text, target="v4")

@@ -368,3 +368,24 @@ def test_stored_vectors_have_the_rank_of_memory() -> None:
     ours = f"tpu.vector_store %b[%c0, %c0, %c0], %x {{strides = array<i32>}} : {b}, {stored},"
     beyond(kernel(f"%a: {a}, %b: {b}", text + ours), "store-rank")
     check(kernel(f"%a: {a}, %b: {b}", text + f"vector.store %x, %b[%c0, %c0, %c0] : {b}, {stored}"))
+
+
+@pytest.mark.parametrize(("index", "good"), [
+    ("%j = arith.muli %c2, %c4 : index", True),
+    ("%j = tpu.assume_multiple %c8, 8 : index", False),
+    ("%i = tpu.assume_multiple %c4, 4 : index\n%j = arith.muli %i, %c2 : index", False),
+])  # fmt: skip
+def test_strided_loads_of_packed_rows_begin_where_no_promise_hides_it(
+    index: str, good: bool
+) -> None:
+    ref = memref("64x128xbf16")
+    numbers = "".join(f"%c{n} = arith.constant {n} : index\n" for n in (2, 4, 8))
+    text = kernel(
+        f"%x: {ref}",
+        f"{numbers}{index}\n%a = tpu.strided_load %x[%j, %c0] {{strides = array<i32: 4, 1>}} : "
+        f"{ref}, vector<8x128xbf16>",
+    )
+    if good:
+        check(text)
+    else:
+        beyond(text, "strided-access")
