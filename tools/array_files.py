@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from errno import EACCES, EISDIR, ENOENT
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 from pallasite.diagnostics import UsageError
 from pallasite.tools.reporting import unreadable, unwritable
@@ -128,7 +129,11 @@ def save_arrays(path: str, outcome: Outcome, booleans: Sequence[int] = ()) -> No
         joined[position] = joined[position] != 0
     arrays = [a if a.dtype.isbuiltin == 1 else a.view(f"V{a.dtype.itemsize}") for a in joined]
     try:
-        with open(path, "wb") as file:
-            np.savez(file, *arrays)
+        # Some versions of `np.savez` leave an archive that could not be written to the collector,
+        # which complains on standard error.
+        with open(path, "wb") as file, ZipFile(file, "w") as archive:
+            for number, array in enumerate(arrays):
+                with archive.open(f"arr_{number}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
     except OSError as error:
         raise unwritable(path, error) from error

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pallasite.interpreter.run import Outcome
 from pallasite.tools import tpu_run
+from pallasite.tools.array_files import save_arrays
 
 ALIAS = str(Path(__file__).parent.parent / "data" / "io_alias.stablehlo.mlir")
 X = np.arange(4096, dtype=np.float32)
@@ -80,6 +82,14 @@ def test_types_and_shapes_of_arrays(
     np.savez(tmp_path / "in.npz", first, np.zeros((16, 128), np.float32))
     error = told(tmp_path / "in.npz", capsys)
     assert got in error and (advice in error if advice else "note" not in error)
+
+
+def test_files_are_those_of_numpy(tmp_path: Path) -> None:
+    arrays = [np.zeros((2, 3), np.float32), np.array(1), np.zeros(4, "V2")]
+    outcome = Outcome([arrays], {}, 0.0)
+    save_arrays(str(tmp_path / "ours.npz"), outcome)
+    np.savez(tmp_path / "numpys.npz", *arrays)
+    assert (tmp_path / "ours.npz").read_bytes() == (tmp_path / "numpys.npz").read_bytes()
 
 
 @pytest.mark.parametrize("place", ["no/such/o.npz", ".", "-"])
