@@ -182,6 +182,26 @@ def test_folders_are_programs_by_their_main(tmp_path: Path) -> None:
     assert done.returncode == 1 and "No module named 'not_installed'" in done.stderr
 
 
+def test_without_jax_processes_say_so(tmp_path: Path) -> None:
+    (tmp_path / "jax.py").write_text("raise ImportError")
+    program = tmp_path / "program.py"
+    program.write_text("print('ran')")
+    done = python("-m", "pallasite.jax", str(program), PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        done.stderr.startswith("error: pallasite.jax needs JAX") and "Traceback" not in done.stderr
+    )
+
+
+def test_a_wrong_environment_is_told_by_pytest(tmp_path: Path) -> None:
+    plugin = ("-p", "pallasite.jax.pytest_plugin", "-p", "no:cacheprovider")
+    done = python("-m", "pytest", *plugin, str(tmp_path), PALLASITE_SIMULATE="v9")
+    assert (done.returncode, done.stdout) == (pytest.ExitCode.USAGE_ERROR, "")
+    assert done.stderr.startswith(
+        "ERROR: error: expected a target of v4, v5e, v5p, v6e, v7x, got 'v9'"
+    )
+
+
 def test_environment_switches_pytest_over(tmp_path: Path) -> None:
     test = tmp_path / "test_kernel.py"
     test.write_text(TEST)

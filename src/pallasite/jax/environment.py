@@ -17,6 +17,9 @@ def simulate_from_environment(default: str | None = None) -> bool:
     value = os.environ.get(VARIABLE) or default
     if not value:
         return False
+    from pallasite.jax.versions import check_version
+
+    check_version()
     import jax
 
     from pallasite.jax.simulation import simulate_process

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Switches the whole run over if the environment says so."""
+    from pallasite.diagnostics import Diagnostic
     from pallasite.jax.environment import simulate_from_environment
 
-    simulate_from_environment()
+    try:
+        simulate_from_environment()
+    except Diagnostic as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 @pytest.fixture
