@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Data, Operation
 
-from pallasite.diagnostics import Note, SourceLocation, VerifyError
+from pallasite.diagnostics import Note, SourceLocation, Unsupported, VerifyError
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import integers_in, tiling_of
@@ -202,13 +202,25 @@ def broken_grid_rule(sizes: Sequence[int]) -> tuple[str, str] | None:
 
 def describe_kernel(func: FuncOp) -> Kernel:
     """The kernel `func` with its arguments sorted; a `VerifyError` at its line names the attribute
-    that breaks a convention."""
+    that breaks a convention. `Unsupported` of a function of several blocks, which no form has."""
+    for function in (func, *functions_of(func.parent_op()).values()):
+        _check_structured(function)
     try:
         return _described(func)
     except ValueError as error:
         message, *advice = map(str, error.args)
         where = source_location(func)
         raise VerifyError("kernel-signature", message, where, [Note(a) for a in advice]) from error
+
+
+def _check_structured(func: FuncOp) -> None:
+    if len(func.body.blocks) > 1:
+        raise Unsupported(
+            "unstructured-function",
+            f"expected one block in function @{func.sym_name.data}, got {len(func.body.blocks)}",
+            source_location(func),
+            [Note("write branches and loops as scf operations")],
+        )
 
 
 def _described(func: FuncOp) -> Kernel:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import pallasite
-from pallasite.diagnostics import VerifyError
+from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects.kernel import describe_kernel, kernel_function
 
 BLOCK = "memref<8x128xf32, #tpu.memory_space<vmem>>"
@@ -96,3 +97,32 @@ def test_sizes_of_a_grid(sizes: str, message: str, advice: str) -> None:
         describe_kernel(func)
     assert refused.value.message.startswith(message)
     assert advice in refused.value.notes[0].message
+
+
+BRANCHES = """
+        %b = arith.constant true
+        cf.cond_br %b, ^a, ^c
+      ^a: return
+      ^c: return"""
+KERNELS = {
+    "kernel": (BRANCHES, "return"),
+    "function": ("func.call @f() : () -> ()\n return", BRANCHES),
+}
+
+
+@pytest.mark.parametrize("bodies", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles", "vreg"])
+def test_functions_of_several_blocks_are_refused(bodies: tuple[str, str], form: str) -> None:
+    module = pallasite.parse(f"""
+      func.func @kernel(%x: {BLOCK}, %o: {BLOCK}) attributes {{dimension_semantics = [],
+          scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+          tpu.core_type = #tpu.core_type<tc>}} {{
+        {bodies[0]}
+      }}
+      func.func @f() {{
+        {bodies[1]}
+      }}""")
+    result = ((8, 128), "float32")
+    with pytest.raises(Unsupported, match=r"expected one block in function @\w+, got 3") as caught:
+        pallasite.run(module, [np.zeros((8, 128), np.float32)], results=[result], form=form)
+    assert caught.value.location is not None
