@@ -32,10 +32,11 @@ from pallasite.interpreter.machine.copies import (
     row_major,
     same_bits,
 )
-from pallasite.interpreter.machine.memory import Buffer, Memory
+from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.register_access import Access
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Staged
+from pallasite.interpreter.replay.apart import apart, put, take
 from pallasite.interpreter.replay.direct import Kind
 from pallasite.interpreter.replay.lines import COPY, LOOK, Box, Line, Made, View, Whole
 from pallasite.interpreter.values import Array
@@ -99,35 +100,39 @@ class Recorder:
     def begin(
         self,
         inputs: Sequence[Operand],
-        arrays: Sequence[Array],
+        given: Sequence[Array],
         results: Sequence[Operand],
         held: Sequence[Ref],
     ) -> None:
-        """The run has bound `arrays`, of which the last ones are its operands, has room for its
-        results, and has `held` scalars before it begins."""
+        """The run has bound `given` arrays, of which the last ones are its operands, has room for
+        its results, and has `held` scalars before it begins."""
         self._scalars.update(ref.buffer for ref in held)
-        bounds = len(arrays) - len(inputs)
-        for number, (operand, array) in enumerate(
-            zip(inputs, arrays[bounds:], strict=True), bounds
-        ):
+        bounds = len(given) - len(inputs)
+        for number, (operand, array) in enumerate(zip(inputs, given[bounds:], strict=True), bounds):
             if operand.buffer.buffer.is_adopted:
                 self._memories[operand.buffer.buffer] = f"i{number}"
             elif same_bits(array.dtype, operand.ref) and not is_semaphore(operand.ref.element):
                 self._copy(self._array(operand.ref, f"i{number}"), operand.ref)
+            elif not is_semaphore(operand.ref.element):
+                convert = partial(put, apart(operand.ref), array.dtype, array.shape)
+                self._convert(convert, f"i{number}", self._memory(operand.ref.buffer))
             else:
                 self.give_up()
         for number, operand in enumerate(results):
             if operand.buffer.buffer.landed is not None:
                 self._memories[operand.buffer.buffer] = f"o{number}"
 
-    def end(self, results: Sequence[Operand], arrays: Sequence[Array]) -> None:
-        """The run has ended, with `arrays` as its results."""
-        for number, (operand, array) in enumerate(zip(results, arrays, strict=True)):
+    def end(self, results: Sequence[Operand], given: Sequence[Array]) -> None:
+        """The run has ended, with `given` arrays as its results."""
+        for number, (operand, array) in enumerate(zip(results, given, strict=True)):
             if operand.buffer.buffer.landed is not None:
-                if not is_filled(operand.buffer):
+                if not (is_filled(operand.buffer) and same_bits(array.dtype, operand.ref)):
                     self.give_up()
             elif same_bits(array.dtype, operand.ref) and not is_semaphore(operand.ref.element):
                 self._copy(operand.ref, self._array(operand.ref, f"o{number}"))
+            elif not is_semaphore(operand.ref.element):
+                convert = partial(take, apart(operand.ref), array.dtype)
+                self._convert(convert, self._memory(operand.ref.buffer), f"o{number}")
             else:
                 self.give_up()
         for access in self._accesses:
@@ -139,6 +144,11 @@ class Recorder:
         found = row_major(ref)
         self._memories[found.buffer] = name
         return found
+
+    def _convert(self, convert: Callable[[Array, Array], None], read: str, write: str) -> None:
+        """Elements that memory holds otherwise than arrays go from one of the two to the other."""
+        text = f"{self.bind('f', convert)}({{r}}, {{w}})"
+        self._line(Line(text, read=Whole(read), write=Whole(write)))
 
     # What the machine tells
 
@@ -171,7 +181,7 @@ class Recorder:
             return
         route = route_between(source, target)
         if route is None:
-            move = self.bind("f", partial(move_between, _apart(source), _apart(target)))
+            move = self.bind("f", partial(move_between, apart(source), apart(target)))
             names = self._memory(source.buffer), self._memory(target.buffer)
             read, write = map(Whole, names)
             return self._line(Line(f"{move}({{r}}, {{w}})", read=read, write=write))
@@ -195,7 +205,7 @@ class Recorder:
         elif access.reader(ref.codec, ref.base, contents) is not None:
             read, text = Made(memory, access.reader, ref.codec, ref.base), "{} = {r}()"
         else:
-            general = partial(rows.read_from, _apart(ref), access.plan, access.pattern.shape)
+            general = partial(rows.read_from, apart(ref), access.plan, access.pattern.shape)
             read, text = Whole(memory), f"{{}} = {self.bind('f', general)}({{r}})"
         size, load = (0 if look else value.nbytes), view is not None and not look
         makes = (self._new(value),)
@@ -219,7 +229,7 @@ class Recorder:
             made = Made(memory, access.writer, ref.codec, ref.base)
             self._line(Line(f"{{w}}({texts[0]})", takes, write=made))
         else:
-            write = self.bind("f", partial(rows.write_to, _apart(ref), access.plan, add=add))
+            write = self.bind("f", partial(rows.write_to, apart(ref), access.plan, add=add))
             text = f"{write}({', '.join(['{w}', *texts])})"
             self._line(Line(text, takes, read=Whole(memory), write=Whole(memory)))
 
@@ -235,10 +245,10 @@ class Recorder:
         self._scalars.add(buffer)
 
     def computed(
-        self, fn: Callable[..., Any], arrays: Sequence[Any], target: Array, buffer: Buffer
+        self, fn: Callable[..., Any], taken: Sequence[Any], target: Array, buffer: Buffer
     ) -> None:
-        """What `fn` gives of `arrays` was written to `target`, which is a view of `buffer`."""
-        takes, texts = self._told(arrays)
+        """What `fn` gives of `taken` was written to `target`, which is a view of `buffer`."""
+        takes, texts = self._told(taken)
         box = Box.of(target, buffer.bytes, self._memory(buffer))
         text = f"{self.bind('f', fn)}({', '.join(texts)}, out={{w}})"
         self._line(Line(text, takes, write=box))
@@ -378,9 +388,3 @@ class Recorder:
 def _end(end: End, memory: str) -> Box:
     """One end of a copy."""
     return Box(memory, end.shape, np.dtype(end.unit), end.first, end.strides)
-
-
-def _apart(ref: Ref) -> Ref:
-    """The same ref to no memory: what says where elements are."""
-    memory = Memory("", 0, poison=ref.buffer.memory.poison)
-    return ref.over(Buffer(memory, 0, ref.buffer.size, "", None))
