@@ -14,6 +14,8 @@ from pallasite.interpreter.replay.lines import COPY, LOOK, STORE, Box, Line, Who
 from pallasite.interpreter.replay.recorder import Room
 from pallasite.interpreter.replay.script import Script
 
+from .random_lines import RandomLines
+
 F32 = np.dtype(np.float32)
 SLOT, SLOTS = 128, 3
 """Bytes of a block, and blocks of each memory."""
@@ -28,19 +30,12 @@ LOOKS: list[Any] = [
 ]
 
 
-class Random:
-    """Random lines on an operand, two memories and a result, as recorders are told them: a view of
-    memory is not used any more once that is written, nor what is overwritten by who shares it."""
-
+class Random(RandomLines):
     def __init__(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.lines: list[Line] = []
+        super().__init__(seed)
         self.kinds: list[Kind] = []
         self.bound: dict[str, Any] = {"add": np.add, "negative": np.negative}
         self.rooms = [Room(f"m{n}", SLOT * SLOTS, 0x3F800000 + n) for n in range(2)]
-        self.alive: dict[int, tuple[str | None, int]] = {}
-        """Of values that may be used the memory that they are views of, and the value that they
-        share theirs with."""
 
     def bind(self, prefix: str, value: Any) -> str:
         name = f"{prefix}_{len(self.bound)}"
@@ -48,7 +43,7 @@ class Random:
         return name
 
     def box(self, kinds: str, shape: tuple[int, ...] = (4, 8)) -> Box:
-        memory = str(self.random.choice([m for m in ("i0", "m0", "m1", "o0") if m[0] in kinds]))
+        memory = self.memory(kinds)
         strides = [0] * len(shape)
         step = 4
         for axis in self.random.permutation(len(shape)):
@@ -68,12 +63,6 @@ class Random:
             memory = more["read"].memory
         self.alive[number] = memory, owner
         self.lines.append(Line(text, takes, (number,), **more))
-
-    def write(self, line: Line) -> None:
-        assert line.write is not None
-        self.lines.append(line)
-        gone = line.write.memory
-        self.alive = {v: known for v, known in self.alive.items() if known[0] != gone}
 
     def value(self, shape: tuple[int, ...] | None = None) -> int:
         found = [v for v in self.alive if shape is None or self.kinds[v].shape == shape]
@@ -99,14 +88,9 @@ class Random:
                 self.make(text, shape, (first, second), ufunc=np.add, made_bytes=SLOT)
             case 8:
                 value = self.value()
-                memory, owner = self.alive[value]
-                if memory is None:
+                if self.alive[value][0] is None:
                     text, takes = "negative({0}, out={1})", (value, value)
-                    self.lines.append(Line(text, takes, overwritten=value, ufunc=np.negative))
-                    self.alive = {
-                        v: known for v, known in self.alive.items()
-                        if v == value or known[1] != owner
-                    }  # fmt: skip
+                    self.overwrite(Line(text, takes, overwritten=value, ufunc=np.negative))
             case 9 | 10 | 11:
                 # What was just made is likely to be stored.
                 last = max(self.alive)

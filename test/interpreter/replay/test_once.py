@@ -11,6 +11,8 @@ from pallasite.interpreter.replay import once as module
 from pallasite.interpreter.replay.lines import COPY, Box, Line, Whole
 from pallasite.interpreter.replay.once import once
 
+from .random_lines import RandomLines
+
 F32 = np.dtype(np.float32)
 SLOTS, LANES = 3, 16
 
@@ -23,20 +25,13 @@ def slot(memory: str, number: int, half: int | None = None) -> Box:
     return Box(memory, (LANES // 2,), F32, first + half * LANES * 2, (4,))
 
 
-class Random:
-    """Random lines on an operand, two memories and a result, as recorders are told them: a view of
-    memory is not used any more once that is written, nor what is overwritten by who shares it."""
-
+class Random(RandomLines):
     def __init__(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.lines: list[Line] = []
+        super().__init__(seed)
         self.count = 0
-        self.alive: dict[int, tuple[str | None, int]] = {}
-        """Of values that may be used the memory that they are views of, and the value that they
-        share theirs with."""
 
     def box(self, kinds: str) -> Box:
-        memory = str(self.random.choice([m for m in ("i0", "m0", "m1", "o0") if m[0] in kinds]))
+        memory = self.memory(kinds)
         half = int(self.random.integers(2)) if self.random.random() < 0.2 else None
         return slot(memory, int(self.random.integers(SLOTS)), half)
 
@@ -45,12 +40,6 @@ class Random:
         through = more.get("seen_through", ())
         self.alive[number] = memory, self.alive[through[0]][1] if through else number
         self.lines.append(Line(text, takes, (number,), **more))
-
-    def write(self, line: Line) -> None:
-        assert line.write is not None
-        self.lines.append(line)
-        gone = line.write.memory
-        self.alive = {v: known for v, known in self.alive.items() if known[0] != gone}
 
     def value(self) -> int:
         return int(self.random.choice(list(self.alive)))
@@ -80,13 +69,8 @@ class Random:
                 self.make("{1} = {0}[::-1]", (value,), memory=memory, seen_through=(value,))
             case 6:
                 value = self.value()
-                memory, owner = self.alive[value]
-                if memory is None:
-                    self.lines.append(Line("f(-{0}, out={0})", (value,), overwritten=value))
-                    self.alive = {
-                        v: known for v, known in self.alive.items()
-                        if v == value or known[1] != owner
-                    }  # fmt: skip
+                if self.alive[value][0] is None:
+                    self.overwrite(Line("f(-{0}, out={0})", (value,), overwritten=value))
             case 7 | 8:
                 text = "{w}[...] = {0}[:len({w})] if len({0}) >= len({w}) else {0}[0]"
                 self.write(Line(text, (self.value(),), write=self.box("mo")))
