@@ -214,7 +214,8 @@ def _gather_width(op: tpu.DynamicGatherOp, target: Target) -> None:
             op, "gather-width",
             f"a gather of {bits}-bit elements by {bit_width(indices)}-bit indices is not supported",
             "a register of indices selects among elements of the same width",
-            f"cast the indices to int{bits}, or the operand to a 32-bit type",
+            f"cast the indices to int{bits}"
+            + (", or the operand to a 32-bit type" if bit_width(indices) == 32 else ""),
         )  # fmt: skip
 
 

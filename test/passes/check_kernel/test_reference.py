@@ -124,6 +124,9 @@ def test_narrow_gathers_by_generation() -> None:
     check(gather("16x128xbf16", 0, "i16"), "v6e")
     beyond(gather("16x128xbf16", 0, "i32"), "gather-width", "v6e")
     beyond(gather("16x128xi4", 1, "i4"), "gather-width", "v7x")
+    with pytest.raises(Unsupported) as caught:
+        check(gather("16x128xf32", 1, "i16"))
+    assert caught.value.notes[-1].message == "cast the indices to int32"
 
 
 def test_flat_vectors_are_neither_rotated_nor_gathered() -> None:
