@@ -71,6 +71,13 @@ def source_location(op: Operation) -> SourceLocation | None:
     return None
 
 
+def nearest_location(op: Operation) -> SourceLocation | None:
+    """The `source_location` of `op`, else of the first operation inside it that has one: of what a
+    file says too little of to be valid."""
+    places = (source_location(inner) for inner in op.walk())
+    return next((place for place in places if place is not None), None)
+
+
 def refusal(op: Operation, code: str, message: str, *notes: str) -> Unsupported:
     """The diagnostic, at the source line of `op`, of what cannot be done with it."""
     return Unsupported(code, message, source_location(op), [Note(note) for note in notes])

@@ -29,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 from pallasite.diagnostics import Diagnostic, Note, VerifyError
 from pallasite.dialects.alike import keeps_rules
 from pallasite.dialects.func import CallOp, FuncOp, symbols_in
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import nearest_location, source_location
 from pallasite.dialects.tpu.attrs import TiledLayoutAttr
 from pallasite.dialects.types import element_type, is_float
 from pallasite.dialects.walking import of_kind, operations
@@ -187,7 +187,7 @@ def _broken(op: Operation, rule: str, advice: Sequence[str] = ()) -> VerifyError
     return VerifyError(
         "invalid-operation",
         f"'{op.name}': {rule}",
-        source_location(op),
+        nearest_location(op),
         [Note(text) for text in advice],
     )
 

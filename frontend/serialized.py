@@ -19,7 +19,7 @@ from xdsl.irdl.constraints import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.diagnostics import ReadError
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import nearest_location
 
 SEGMENTS = "operandSegmentSizes"
 _SEGMENT_PROPERTIES = (SEGMENTS, "resultSegmentSizes")
@@ -66,7 +66,7 @@ def register(op: Operation, context: Context) -> None:
     name = name_of(op)
     kind = context.get_optional_op(name)
     if kind is None or not issubclass(kind, IRDLOperation):
-        raise ReadError("unknown-operation", f"unknown operation {name}", source_location(op))
+        raise ReadError("unknown-operation", f"unknown operation {name}", nearest_location(op))
     inherent = kind.get_irdl_definition().properties
     _check_inherent(op, inherent)
     properties: dict[str, Attribute] = {}
@@ -146,4 +146,4 @@ def is_true(attribute: Attribute | None) -> bool:
 
 def malformed(op: Operation, message: str) -> ReadError:
     """A diagnostic for an operation that no version of the format allows."""
-    return ReadError("malformed-operation", f"{name_of(op)}: {message}", source_location(op))
+    return ReadError("malformed-operation", f"{name_of(op)}: {message}", nearest_location(op))

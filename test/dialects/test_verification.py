@@ -140,3 +140,15 @@ def test_names_that_are_defined_out_of_sight() -> None:
 def test_what_verifiers_stumble_on(text: str, message: str) -> None:
     with pytest.raises(VerifyError, match=re.escape(message)):
         pallasite.parse(text)
+
+
+def test_what_has_no_place_is_put_down_to_what_is_inside_it() -> None:
+    with pytest.raises(VerifyError, match="terminates block") as caught:
+        pallasite.parse("""
+          func.func @f() {
+            "tpu.region"() ({
+              %a = arith.constant 0 : index loc("kernel.py":3:2)
+              "tpu.yield"() : () -> () loc("kernel.py":4:2)
+            }) : () -> () loc(unknown)
+          } loc(unknown)""")
+    assert str(caught.value.location) == "kernel.py:3:2"
