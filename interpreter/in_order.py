@@ -25,7 +25,7 @@ from pallasite.interpreter.machine.boxes import digits_of
 from pallasite.interpreter.machine.codec import view
 from pallasite.interpreter.machine.spare import Block
 from pallasite.interpreter.machine.views import Ref
-from pallasite.interpreter.values import POISON_WORDS
+from pallasite.interpreter.values import POISON_WORDS, Array
 from pallasite.layouts.tiling import Tiling, contiguous_strides
 
 
@@ -110,15 +110,21 @@ def completed(ref: Ref) -> Block | None:
 
     What no transfer has written becomes poison, if it is not yet. None if they are given away.
     """
-    contents, landed = ref.buffer.hand_over(), ref.buffer.landed
-    if contents is None or landed is None or is_filled(ref):
+    contents = ref.buffer.hand_over()
+    if contents is None or ref.buffer.landed is None or is_filled(ref):
         return contents
-    marks = np.zeros(prod(ref.shape), np.uint8)
-    for (base, starts, shape), digits in landed.items():
-        for piece in boxes.pieces(digits, starts, shape, None, 1) or ():
-            view(marks, np.uint8, base, piece, 8)[...] = 1
-    contents.view(np.uint32)[marks == 0] = POISON_WORDS[ref.buffer.memory.poison]
+    contents.view(np.uint32)[unwritten(ref)] = POISON_WORDS[ref.buffer.memory.poison]
     return contents
+
+
+def unwritten(ref: Ref) -> Array:
+    """Of each element of a buffer that notes what `landed` in it, whether no transfer has written
+    it."""
+    marks = np.ones(prod(ref.shape), np.uint8)
+    for (base, starts, shape), digits in (ref.buffer.landed or {}).items():
+        for piece in boxes.pieces(digits, starts, shape, None, 1) or ():
+            view(marks, np.uint8, base, piece, 8)[...] = 0
+    return marks.view(np.bool_)
 
 
 def is_filled(ref: Ref) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from pallasite.interpreter.blocks import Operand
 from pallasite.interpreter.compiled import Program
 from pallasite.interpreter.compiled.reuse import ufunc_of
-from pallasite.interpreter.in_order import is_filled
+from pallasite.interpreter.in_order import is_filled, unwritten
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.copies import (
@@ -126,8 +126,10 @@ class Recorder:
         """The run has ended, with `given` arrays as its results."""
         for number, (operand, array) in enumerate(zip(results, given, strict=True)):
             if operand.buffer.buffer.landed is not None:
-                if not (is_filled(operand.buffer) and same_bits(array.dtype, operand.ref)):
+                if not same_bits(array.dtype, operand.ref):
                     self.give_up()
+                elif not is_filled(operand.buffer):
+                    self._spoil_rest(operand.buffer)
             elif same_bits(array.dtype, operand.ref) and not is_semaphore(operand.ref.element):
                 self._copy(operand.ref, self._array(operand.ref, f"o{number}"))
             elif not is_semaphore(operand.ref.element):
@@ -138,6 +140,12 @@ class Recorder:
         for access in self._accesses:
             # It is asked for views of the memory of other runs from now on.
             access.forget()
+
+    def _spoil_rest(self, result: Ref) -> None:
+        """Elements of a result, of a word each, that nobody has written are poison."""
+        edges = np.flatnonzero(np.diff(unwritten(result), prepend=False, append=False))
+        for first, end in edges.reshape(-1, 2).tolist():
+            self.spoiled_bytes(result.buffer, first * 4, (end - first) * 4)
 
     def _array(self, ref: Ref, name: str) -> Ref:
         """An array of the call as a ref like `ref`."""
