@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType
 from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import VerifyError
@@ -51,6 +51,12 @@ def _operands(op: tpu.EnqueueDmaOp | tpu.WaitDmaOp) -> Callable[[tuple[Any, ...]
         return [None if place is None else operands[place] for place in places]
 
     return spread
+
+
+def _counts_bytes(semaphore: SSAValue) -> bool:
+    """Whether transfers add their bytes to a semaphore, and not one each."""
+    type = semaphore.type
+    return isinstance(type, MemRefType) and isinstance(type.element_type, tpu.DMASemaphoreType)
 
 
 def _slots(op: tpu.EnqueueDmaOp) -> int:
@@ -126,8 +132,9 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
         core.enqueue(source, target, received, sent, at=at, reach=beyond, peer=other, edge=edge)
 
     def local(core: Core, source: Ref, target: Ref, received: Ref) -> None:
-        core.enqueue(source, target, received, at=at)
+        core.start(source, target, received, target.byte_count if counts_bytes else 1, at)
 
+    counts_bytes = _counts_bytes(semaphore)
     plain = len(op.operands) == 3 and not blocks and not rounded and not edges
     return local if plain else fn
 
@@ -136,9 +143,10 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
 def wait2(op: tpu.WaitDma2Op, facts: Facts) -> Callable[..., Steps]:
     """Waits for as many bytes as `dst` has; the ids say nothing about where."""
     at = source_location(op)
+    counts_bytes = _counts_bytes(op.semaphore)
 
     def fn(core: Core, semaphore: Ref, source: Ref, target: Ref, *ids: int) -> Steps:
-        return core.wait(semaphore, amount_of(semaphore, target), at)
+        return core.wait(semaphore, target.byte_count if counts_bytes else 1, at)
 
     return fn
 

@@ -67,6 +67,15 @@ def load(op: memref.LoadOp, facts: Facts) -> Callable[..., Any]:
     at = source_location(op)
     watched = is_read(op, op.memref)
 
+    def first(core: Core, ref: Ref, index: int) -> Any:
+        codec, buffer = ref.codec, ref.buffer
+        if codec.integral and core.observer is None and core.recorder is None and not buffer.freed:
+            (digits,), (extent,) = ref.digits, ref.shape
+            if 0 <= index < extent and len(digits) == 1:
+                offset = ref.base + (ref.starts[0] + index) * digits[0][1]
+                return buffer.integers(codec.storage)[offset]
+        return fn(core, ref, index)
+
     def fn(core: Core, ref: Ref, *index: int) -> Any:
         codec, buffer = ref.codec, ref.buffer
         if codec.integral and core.observer is None and core.recorder is None and not buffer.freed:
@@ -76,7 +85,7 @@ def load(op: memref.LoadOp, facts: Facts) -> Callable[..., Any]:
                 return codec.item(buffer, ref.base + offset)
         return load_scalar(core, ref, index, at, watched=watched)
 
-    return fn
+    return first if len(op.indices) == 1 else fn
 
 
 @effect(memref.StoreOp)

@@ -286,3 +286,15 @@ class Core:
         )
         self.machine.engine.enqueue(transfer)
         return transfer
+
+    def start(
+        self, source: Ref, target: Ref, semaphore: Ref, amount: int, at: SourceLocation | None
+    ) -> None:
+        """`enqueue` of a copy to this core that adds `amount` to `semaphore`, and no more."""
+        plain = self.observer is None and self.recorder is None
+        self.machine.engine.enqueue(
+            Transfer(
+                self, self, source, target, None, self.semaphore(semaphore, at), 0, amount, at,
+                plain=plain,
+            )
+        )  # fmt: skip

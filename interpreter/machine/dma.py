@@ -72,6 +72,9 @@ class Transfer:
     rival: SourceLocation | None = None
     """Where one began that was in flight with it, in no order, on the same semaphore."""
 
+    plain: bool = False
+    """Whether it only copies, within a core, and nobody is told of it (`Engine.hurry`)."""
+
     @property
     def parts(self) -> Sequence[Transfer]:
         """What checks see of it: transfers from a box to a box."""
@@ -115,16 +118,21 @@ class Transfer:
 def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:
     """Copies the elements of `source` to `target` at once."""
     if source.shape != target.shape or source.codec.bits != target.codec.bits:
-        raise ExecutionError(
-            "dma-shape",
-            f"source is {list(source.shape)} x {source.element}, "
-            f"target is {list(target.shape)} x {target.element}",
-            at,
-        )
+        raise unlike(source, target, at)
     if source.buffer.freed or target.buffer.freed:
         source.alive(at)
         target.alive(at)
     copy_elements(source, target)
+
+
+def unlike(source: Ref, target: Ref, at: SourceLocation | None) -> ExecutionError:
+    """A copy whose ends have other shapes or widths of elements than each other."""
+    return ExecutionError(
+        "dma-shape",
+        f"source is {list(source.shape)} x {source.element}, "
+        f"target is {list(target.shape)} x {target.element}",
+        at,
+    )
 
 
 class Engine:
@@ -210,6 +218,9 @@ class Engine:
         if self.random is not None:
             self.stir(self.random)
             return
+        pending = semaphore.pending
+        while semaphore.value < amount and pending and pending[-1].plain:
+            self._land(pending[-1])
         while semaphore.value < amount:
             # The newest first; what cannot land yet stays in flight.
             for transfer in reversed(semaphore.pending):
@@ -217,6 +228,23 @@ class Engine:
                     break
             else:
                 break
+
+    def _land(self, transfer: Transfer) -> None:
+        """`finish` of a plain transfer, the last one that will credit its semaphore."""
+        source, target = transfer.source, transfer.target
+        if source.buffer.freed or target.buffer.freed:
+            check_in_scope(transfer, source)
+            check_in_scope(transfer, target)
+        if source.codec.bits != target.codec.bits:
+            raise unlike(source, target, transfer.location)
+        copy_elements(source, target)
+        if target.buffer.landed is not None:
+            target.buffer.landed[target.base, target.starts, target.shape] = target.digits
+        transfer.read = transfer.done = True
+        del self.flying[transfer]
+        semaphore = transfer.target_semaphore
+        semaphore.pending.pop()
+        semaphore.credit(transfer.target_amount, transfer.sender, transfer.location)
 
     def _advance(self, transfer: Transfer, semaphore: Semaphore) -> bool:
         """The half of a transfer that credits `semaphore`; False if that cannot happen yet."""

@@ -207,12 +207,15 @@ class Part:
         for start, (last, step) in zip(starts, self._steps, strict=False):
             if not 0 <= start <= last:
                 break
-            base += start * step
+            if step:
+                base += start * step
         else:
             if self._steps:
                 firsts = self._starts
                 if firsts is None:
-                    firsts = tuple([ref.starts[d] + starts[d] for d in self.kept])
+                    firsts = tuple(map(add, ref.starts, starts))
+                    if len(self.kept) != len(starts):
+                        firsts = tuple([firsts[d] for d in self.kept])
                 view = ref.like(
                     self._shape, self._digits, firsts, base, self._blocks, self._ends,
                     bits=self._count * ref.codec.bits,
