@@ -24,6 +24,13 @@ from pallasite.interpreter.values import Array
 BEFORE = 7
 """Runs before the one that is recorded: most programs run a kernel once, and to record and compile
 takes two to eight runs."""
+BEFORE_MORE = 1
+"""The same, for a kernel whose scripts have saved what one costs: in each step of a decoder all
+layers run with one table, which is another one in the next step."""
+COST = 8
+"""Runs that it takes to record and compile a script, of which each that runs saves one."""
+MOST_SAVED = 8 * COST
+"""What is remembered of that: a kernel may get other tables, which come only twice."""
 MOST_SCRIPTS = 8
 """Scripts of one kernel, which does something else for each table that it gets."""
 MOST_SCRIPT_LINES = 1 << 13
@@ -87,6 +94,8 @@ class Repeats:
     replays: OrderedDict[Hashable, Replay] = field(default_factory=OrderedDict[Hashable, Replay])
     """The scripts, by the same, in the same order."""
     failures: int = 0
+    saved: int = 0
+    """Runs that scripts have saved, without those that it has cost to make them."""
 
     def recorder(
         self, key: Hashable, program: Any, kernel: Kernel, plan: CallPlan
@@ -97,8 +106,10 @@ class Repeats:
         count = self.counts[key] = self.counts.pop(key, 0) + 1
         if len(self.counts) > MOST_COUNTS:
             self.counts.popitem(last=False)
-        if count != BEFORE + 1:
+        paid = self.saved >= COST and count == BEFORE_MORE + 1
+        if not paid and count != BEFORE + 1:
             return None
+        self.saved -= COST
         self._failed()  # Unless it ends well.
         self.hopeless = self.hopeless or not plan.deciding
         if _is_repeatable(program, kernel, plan):
@@ -147,7 +158,9 @@ class Repeats:
             return None
         self.replays.move_to_end(key)
         try:
-            return replay, *replay.script.run(arrays, spare)
+            found = replay.script.run(arrays, spare)
+            self.saved = min(self.saved + 1, MOST_SAVED)
+            return replay, *found
         except Exception:
             del self.replays[key]
             self.hopeless = True

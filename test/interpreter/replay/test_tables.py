@@ -361,3 +361,30 @@ def test_a_result_in_the_memory_of_an_operand(machine: list[int]) -> None:
         np.testing.assert_array_equal(found, expected.reshape(32, 128))
         np.testing.assert_array_equal(x, array(seed))
     assert len(machine) == BEFORE + 1
+
+
+def test_tables_are_recorded_soon_where_scripts_have_paid_off(machine: list[int]) -> None:
+    """As in a decoder: all layers run with the table of the step."""
+    prepared = kernel(GATHER)
+    for step in range(8):
+        before = len(machine)
+        places = table(3, 1, step // 4, step % 4)
+        for layer in range(BEFORE + 1 + 2 * repeats.COST):
+            found = run(prepared, places, array(layer)).outputs[0][0]
+            np.testing.assert_array_equal(found, gathered(places, array(layer)))
+        runs = repeats.BEFORE_MORE if step else BEFORE
+        assert len(machine) == before + runs + 1
+
+
+def test_tables_that_come_twice_are_not_recorded_for_ever(machine: list[int]) -> None:
+    prepared = recorded(kernel(GATHER))
+    for seed in range(repeats.MOST_SAVED + repeats.COST):
+        run(prepared, table(), array(seed))
+    assert prepared.repeats.saved == repeats.MOST_SAVED
+    known: set[object] = set()
+    for number in range(4**3):
+        for seed in range(2):
+            run(prepared, table(0, number // 16, number // 4 % 4, number % 4), array(seed))
+        known.update(prepared.repeats.replays)
+    assert len(known) <= 1 + repeats.MOST_SAVED // repeats.COST
+    assert prepared.repeats.saved < repeats.COST
