@@ -25,7 +25,7 @@ from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.values import Array
 from pallasite.layouts.tiling import Tiling, offset_of
 
-MOST_VIEWS = 32
+MOST_VIEWS = 128
 """Views that a ref remembers."""
 
 
