@@ -14,29 +14,32 @@ from math import prod
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
-from pallasite.dialects import arith, tpu
+from pallasite.dialects import arith, pallas, tpu
 from pallasite.dialects.types import shape_of
 from pallasite.dialects.viewed import PARTS, viewed
 
 _TRANSFERS = (tpu.EnqueueDmaOp, tpu.WaitDma2Op, tpu.WaitDmaOp)
+_SLICES = (tpu.MemrefSliceOp, pallas.AtOp)
+
+Slice = tpu.MemrefSliceOp | pallas.AtOp
+"""A part of a ref, of which `pallas.at` may leave out dimensions of size 1."""
 
 
 def is_rounded(promise: tpu.AssumeMultipleOp) -> bool:
     """Whether the number is the size of what transfers move, and nothing else."""
     uses = list(promise.result.uses)
     return bool(uses) and all(
-        isinstance(use.operation, tpu.MemrefSliceOp)
+        isinstance(use.operation, _SLICES)
         and use.index >= _sizes_from(use.operation)
         and _is_moved(use.operation.result)
         for use in uses
     )
 
 
-def multiples(slice: tpu.MemrefSliceOp) -> dict[int, int]:
+def multiples(slice: Slice) -> dict[int, int]:
     """The promised multiple of each dimension of the slice that is rounded up to one."""
-    unknown = (d for d, n in enumerate(shape_of(slice.result.type)) if n == DYNAMIC_INDEX)
     found: dict[int, int] = {}
-    for d, size in zip(unknown, slice.operands[_sizes_from(slice) :], strict=True):
+    for d, size in _unknown_sizes(slice):
         owner = size.owner
         if isinstance(owner, tpu.AssumeMultipleOp) and is_rounded(owner):
             found[d] = owner.multiple.value.data
@@ -55,14 +58,13 @@ def edges_of_copy(copy: tpu.EnqueueDmaOp) -> dict[int, int]:
     """
     semaphore = copy.target_semaphore
     # A pipeline has a semaphore for each of its blocks.
-    slots = 1 if semaphore is None else prod(shape_of(viewed(semaphore, *PARTS).type))
+    slots = 1 if semaphore is None else prod(shape_of(viewed(semaphore, *PARTS, pallas.AtOp).type))
     return _of_view(copy.target, lambda slice: _edges(slice, slots))
 
 
-def _edges(slice: tpu.MemrefSliceOp, slots: int) -> dict[int, int]:
-    unknown = (d for d, n in enumerate(shape_of(slice.result.type)) if n == DYNAMIC_INDEX)
+def _edges(slice: Slice, slots: int) -> dict[int, int]:
     found: dict[int, int] = {}
-    for d, size in zip(unknown, slice.operands[_sizes_from(slice) :], strict=True):
+    for d, size in _unknown_sizes(slice):
         owner = size.owner
         if isinstance(owner, tpu.AssumeMultipleOp) and is_rounded(owner):
             block = _block(slice, d, owner.value, slots)
@@ -71,12 +73,12 @@ def _edges(slice: tpu.MemrefSliceOp, slots: int) -> dict[int, int]:
     return found
 
 
-def _block(slice: tpu.MemrefSliceOp, d: int, size: SSAValue, slots: int) -> int | None:
+def _block(slice: Slice, d: int, size: SSAValue, slots: int) -> int | None:
     """How long the block is in dimension `d`, of which a pipeline's slice of `size` is a part."""
-    buffer = shape_of(slice.mem_ref.type)
+    buffer = shape_of(slice.operands[0].type)
     # Flat blocks lie one behind the other in a buffer.
     block = buffer[d] // slots if len(buffer) == 1 else buffer[d]
-    if len(buffer) > 1 and arith.known_integer(slice.base_idx[d]) != 0:
+    if len(buffer) > 1 and _known_start(slice, d) != 0:
         return None
     sizes = _constants(size)
     known = len(sizes) == 1 or max(sizes, default=None) == block
@@ -116,17 +118,19 @@ def _constants(size: SSAValue) -> list[int]:
     return [] if known is None else [known]
 
 
-def _of_view(
-    view: SSAValue, of_slice: Callable[[tpu.MemrefSliceOp], dict[int, int]]
-) -> dict[int, int]:
+def _of_view(view: SSAValue, of_slice: Callable[[Slice], dict[int, int]]) -> dict[int, int]:
     """What is known of a slice by dimension, for one maybe without some dimensions of size 1."""
     owner = view.owner
     if isinstance(owner, tpu.MemrefSliceOp):
         return of_slice(owner)
-    if not isinstance(owner, tpu.MemrefSqueezeOp):
+    if isinstance(owner, pallas.AtOp):
+        inner = of_slice(owner)
+        kept = [d for d, entry in enumerate(owner.entries) if not entry.drop]
+    elif isinstance(owner, tpu.MemrefSqueezeOp):
+        inner = _of_view(owner.input, of_slice)
+        kept = kept_dimensions(owner) if inner else []
+    else:
         return {}
-    inner = _of_view(owner.input, of_slice)
-    kept = kept_dimensions(owner) if inner else []
     return {kept.index(d): number for d, number in inner.items() if d in kept}
 
 
@@ -142,8 +146,23 @@ def kept_dimensions(op: tpu.MemrefSqueezeOp) -> tuple[int, ...]:
     return tuple(kept[::-1])
 
 
-def _sizes_from(slice: tpu.MemrefSliceOp) -> int:
+def _sizes_from(slice: Slice) -> int:
     return len(slice.operands) - len(slice.dynamic_sizes)
+
+
+def _unknown_sizes(slice: Slice) -> list[tuple[int, SSAValue]]:
+    """The sizes that are known at run time, with their dimensions."""
+    if isinstance(slice, pallas.AtOp):
+        entries = enumerate(slice.entries)
+        return [(d, entry.size) for d, entry in entries if isinstance(entry.size, SSAValue)]
+    unknown = (d for d, n in enumerate(shape_of(slice.result.type)) if n == DYNAMIC_INDEX)
+    return list(zip(unknown, slice.operands[_sizes_from(slice) :], strict=True))
+
+
+def _known_start(slice: Slice, d: int) -> int | None:
+    """Where the slice begins in dimension `d`, if that is a constant."""
+    start = slice.entries[d].start if isinstance(slice, pallas.AtOp) else slice.base_idx[d]
+    return start if isinstance(start, int) else arith.known_integer(start)
 
 
 def _is_moved(view: SSAValue) -> bool:

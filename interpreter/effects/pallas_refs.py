@@ -12,11 +12,13 @@ from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas.base import integers_of
 from pallasite.dialects.pallas.indexing import Indexed
+from pallasite.dialects.promises import multiples
 from pallasite.interpreter import values
 from pallasite.interpreter.effects.observed import is_counted, is_read, part_read
 from pallasite.interpreter.effects.vectors import observe_part
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.rounding import check_rounded
 from pallasite.interpreter.machine.undefined import load_box, load_scalar
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect, meaning
@@ -130,14 +132,18 @@ def at(op: pallas.AtOp, facts: Facts) -> Callable[..., Ref]:
     unknown = [d for d, size in enumerate(box.sizes) if size == DYNAMIC]
     kept = [d for d in range(len(box.sizes)) if d not in box.drops]
     counted = bool(unknown) and is_counted(op.result)
+    rounded = multiples(op)
 
     def fn(ref: Ref, *operands: int) -> Ref:
         sizes: Sequence[int] = box.sizes
+        starts = box.index(operands[:dynamic])
         if unknown:
             sizes = list(box.sizes)
             for dim, size in zip(unknown, operands[dynamic:], strict=True):
                 sizes[dim] = size
-        view = ref.slice(box.index(operands[:dynamic]), sizes, where, counted)
+            if rounded and not counted:
+                check_rounded(ref, starts, sizes, rounded, where)
+        view = ref.slice(starts, sizes, where, counted)
         return view.keep(kept) if box.drops else view
 
     return fn
