@@ -95,7 +95,7 @@ class RunScopedOp(PallasOp):
 
     def verify_(self) -> None:
         for number, argument in enumerate(self.body.block.args):
-            check_scratch(own_core(self), argument, f"allocation {number}")
+            check_scratch(own_core(self), argument, f"allocation {number}", scoped=True)
         check_yield(self.body, tuple(self.res.types), "the scope")
 
 
@@ -134,8 +134,11 @@ SCRATCH_ADVICE = (
 """What to write instead of scratch in HBM."""
 
 
-def check_scratch(core: str, argument: BlockArgument, what: str) -> None:
-    """A ref of known shape in a memory of `core`; semaphores are in semaphore memory."""
+def check_scratch(core: str, argument: BlockArgument, what: str, *, scoped: bool = False) -> None:
+    """A ref of known shape in a memory of `core`; semaphores are in semaphore memory.
+
+    What is `scoped` may be in HBM, where JAX makes the buffers of pipelines over blocks there.
+    """
     if argument.name_hint:
         what = f"{what} (%{argument.name_hint})"
     if not isinstance(argument.type, MemRefType):
@@ -143,7 +146,7 @@ def check_scratch(core: str, argument: BlockArgument, what: str) -> None:
     type = cast(AnyMemRef, argument.type)
     space = memory_space(type)
     spaces = scratch_spaces(core)
-    if space not in spaces:
+    if space not in spaces and not (scoped and space == "hbm"):
         known = ", ".join(name for name in spaces if name != "cmem")
         raise BrokenRule(
             f"{what}: expected memory in {known}, got {type}",
