@@ -16,7 +16,6 @@ from jax._src.pallas import mpmd, pallas_call
 from jax._src.pallas.mosaic import core as tpu_core
 from jax._src.pallas.mosaic import pipeline as tpu_pipeline
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import tpu as pltpu
 
 from pallasite.frontend.jaxprs.internals import core_type, kind, primitives
 from pallasite.jax.settings import Settings
@@ -27,23 +26,25 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
     has an operation for it; `current` gives the settings of the thread."""
     if not primitives(tpu_pipeline, "emit_pipeline_p"):
         return
-    expanding: Any = tpu_pipeline.emit_pipeline
+    # What `emit_pipeline` calls to make loops: programs may have that itself since before.
+    expanding: Any = tpu_pipeline._emit_pipeline
 
     @functools.wraps(expanding)
     def emit_pipeline(body: Any, **options: Any) -> Any:
         expanded = expanding(body, **options)
         settings = current()
         kept = settings is not None and settings.traces and not _expanded.get()
-        if not kept or not _can_be_kept(options):
+        # The loops have buffers that JAX fills if it is asked to.
+        if not kept or _fills_buffers() or not _can_be_kept(options):
             return expanded
         with jax_config.use_emit_pipeline_primitive(True):
-            whole = expanding(_with_single_steps(body, options), **options)
+            whole = tpu_pipeline.emit_pipeline(_with_single_steps(body, options), **options)
 
         @functools.wraps(expanded)
         def pipeline(*refs: Any, **more: Any) -> Any:
             # Scratch and buffers of the caller's are JAX's own business: loops and DMAs.
             given = any(value is not None for value in more.values())
-            if given or _has_bounded_views(options, refs):
+            if given or _has_free_views(options, refs):
                 return expanded(*refs, **more)
             # It gives an empty list, as primitives do; a kernel that passes it on returns None.
             with pallas_core.grid_env(_NO_AXES):
@@ -51,8 +52,7 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
 
         return pipeline
 
-    tpu_pipeline.emit_pipeline = emit_pipeline
-    pltpu.emit_pipeline = emit_pipeline
+    tpu_pipeline._emit_pipeline = emit_pipeline
     _note_expanded_kernels()
 
 
@@ -144,6 +144,12 @@ def _noted(
     return noting
 
 
+def _fills_buffers() -> bool:
+    """Whether `jax_pallas_poison_buffers` is set; not all versions of JAX have it."""
+    enabled: Callable[[], bool] | None = getattr(pallas_core, "poison_buffers_enabled", None)
+    return enabled is not None and enabled()
+
+
 def _can_be_kept(options: dict[str, Any]) -> bool:
     """Whether `lower-to-mosaic` knows a pipeline with these options; JAX expands the others."""
     if options.get("tiling") or options.get("_explicit_indices"):
@@ -162,10 +168,14 @@ def _can_be_kept(options: dict[str, Any]) -> bool:
     )
 
 
-def _has_bounded_views(options: dict[str, Any], refs: Sequence[Any]) -> bool:
-    """Whether blocks of sizes known at run time are parts of refs in VMEM, which are not copied."""
+def _has_free_views(options: dict[str, Any], refs: Sequence[Any]) -> bool:
+    """Whether blocks that begin anywhere may be parts of refs that are not copied, which JAX
+    refuses."""
     specs = jax.tree.leaves((options.get("in_specs", ()), options.get("out_specs", ())))
     dims = [dim for spec in specs for dim in spec.block_shape or ()]
-    return any(isinstance(dim, pallas_core.BoundedSlice) for dim in dims) and any(
-        ref.memory_space == tpu_core.MemorySpace.VMEM for ref in jax.tree.leaves(refs)
-    )
+    return any(
+        isinstance(dim, pallas_core.BoundedSlice | pallas_core.Element) for dim in dims
+    ) and any(ref.memory_space in _OF_THE_CORE for ref in jax.tree.leaves(refs))
+
+
+_OF_THE_CORE = (tpu_core.MemorySpace.VMEM, tpu_core.MemorySpace.SMEM)

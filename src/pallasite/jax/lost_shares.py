@@ -30,7 +30,9 @@ _ONE_BUFFER = (
 
 def warn_of_lost_shares(simulating: Callable[[], bool]) -> None:
     """Pipelines that cores share, but for their copies, are warned of where `simulating`."""
-    emitting: Any = tpu_pipeline.emit_pipeline
+    # Programs may have `emit_pipeline` itself since before; older versions of JAX have just that.
+    inner = hasattr(tpu_pipeline, "_emit_pipeline")
+    emitting: Any = tpu_pipeline._emit_pipeline if inner else tpu_pipeline.emit_pipeline
 
     @functools.wraps(emitting)
     def emit_pipeline(body: Any, **options: Any) -> Any:
@@ -39,6 +41,9 @@ def warn_of_lost_shares(simulating: Callable[[], bool]) -> None:
             _warn(options)
         return pipeline
 
+    if inner:
+        tpu_pipeline._emit_pipeline = emit_pipeline
+        return
     tpu_pipeline.emit_pipeline = emit_pipeline
     pltpu.emit_pipeline = emit_pipeline
 
