@@ -204,7 +204,11 @@ class Elements:
 
     def load_scalar(self, index: Sequence[int], at: SourceLocation | None = None) -> Any:
         """One element as a scalar carrier."""
-        item = self.codec.item(self.buffer, self._place("load", index, at))
+        place = self._place("load", index, at)
+        if values.is_float(self.element):
+            # As it is: a number of Python's would not keep the bits of every NaN.
+            return self.codec.take(self.buffer.bytes, np.array([place]))[0]
+        item = self.codec.item(self.buffer, place)
         return item if self.codec.integral else values.scalar(self.element, item)
 
     def store_scalar(

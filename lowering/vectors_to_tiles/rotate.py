@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, f32, i1, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
@@ -17,7 +17,7 @@ from pallasite.lowering.vectors_to_tiles.constants import coordinate
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.gather import gather
 from pallasite.lowering.vectors_to_tiles.masks import everywhere
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 from pallasite.passes.check_kernel.rotations import rotation_along_lanes
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.ranges import range_of
@@ -45,12 +45,13 @@ def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
     source = Tiled(c.in_layout(value, native), native, held.shape)
     element = source.element
     if native.bits != 32:
-        wide = VectorLayout.native(len(held.shape), 32)
-        kind = i32 if isinstance(element, IntegerType) else f32
-        grown, _ = widen(source, kind, c)
+        # As integers: a conversion of floats would not keep the bits of every NaN.
+        wide, number = VectorLayout.native(len(held.shape), 32), IntegerType(native.bits)
+        words = c.bitcast(source.grid, grid_type(native, held.shape, number))
+        grown, _ = widen(Tiled(words, native, held.shape), i32, c)
         turned = _dynamic(op, Tiled(grown, wide, held.shape), dim, amount, stride, c)
-        packed, layout = narrow(Tiled(turned, wide, held.shape), element, c)
-        c.define(result, packed, layout)
+        packed, layout = narrow(Tiled(turned, wide, held.shape), number, c)
+        c.define(result, c.bitcast(packed, grid_type(layout, held.shape, element)), layout)
     else:
         c.define(result, _dynamic(op, source, dim, amount, stride, c), native)
     c.retire(op)

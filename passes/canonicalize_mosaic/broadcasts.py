@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import copysign
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType, i1, i32
+from xdsl.dialects.builtin import IntegerType, VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
@@ -38,8 +38,11 @@ def legalize_broadcast(op: vector.BroadcastOp, r: Legalizer) -> SSAValue | None:
     if is_vector(source) or bit_width(element) == 32:
         return None
     if is_float(element):
-        wide = r.to_f32(source)
-        return r.to_float(r.emit(vector.BroadcastOp(wide, _of(kind, wide.type))), element)
+        # As an integer: a conversion of floats would not keep the bits of every NaN.
+        number = IntegerType(bit_width(element))
+        source = r.emit(arith.BitcastOp(source, number))
+        value = r.emit(vector.BroadcastOp(source, _of(kind, number)))
+        return r.emit(arith.BitcastOp(value, kind))
     wide = r.to_i32(source)
     return r.to_int(r.emit(vector.BroadcastOp(wide, _of(kind, i32))), element)
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType, i1
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.arith import FloatingPointLikeBinaryOperation
+from xdsl.dialects.builtin import IntegerType, VectorType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from pallasite.dialects import arith, vector
+from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.types import (
     Dense,
     bit_width,
     element_of,
     is_float,
     is_vector,
+    shape_of,
     splat,
     splat_value,
 )
@@ -22,9 +24,17 @@ from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     rule,
 )
+from pallasite.passes.never_nan import never_nan
 
 COMBINATIONS = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 """What makes a mask of two."""
+_ROUNDING = (arith.TruncFOp, tpu.TruncfOp)
+_COMPUTING: tuple[type[Operation], ...] = (
+    FloatingPointLikeBinaryOperation, arith.CmpfOp, arith.NegfOp, arith.ExtFOp, tpu.ExtfOp,
+    arith.TruncFOp, tpu.TruncfOp, arith.FPToSIOp, arith.FPToUIOp, tpu.FptosiOp,
+    vector.MultiReductionOp, tpu.MatmulOp, math.AbsFOp, math.ExpOp, math.Exp2Op, math.TanhOp,
+    math.LogOp, math.SqrtOp, math.RsqrtOp,
+)  # fmt: skip
 
 
 def governed_bits(mask: SSAValue) -> int | None:
@@ -70,12 +80,33 @@ def legalize_select(op: arith.SelectOp, r: Legalizer) -> SSAValue | None:
     packed = mask_bits == 32 and _takes_masks_of_words(op, r)
     if bits == 32 or ((packed or bits == mask_bits) and bits >= r.target.narrowest_select_bits):
         return None
+    if is_float(element) and not _matters_as_number(op):
+        number = VectorType(IntegerType(bits), shape_of(result.type))
+        chosen = [r.emit(arith.BitcastOp(value, number)) for value in (left, right)]
+        value = r.emit(arith.SelectOp(condition, *chosen))
+        return r.emit(arith.BitcastOp(value, result.type))
     if is_float(element):
         return r.to_float(
             r.emit(arith.SelectOp(condition, r.to_f32(left), r.to_f32(right))), element
         )
     wide = [r.to_i32(value, low_bits=True) for value in (left, right)]
     return r.to_int(r.emit(arith.SelectOp(condition, *wide)), element)
+
+
+def _matters_as_number(op: arith.SelectOp) -> bool:
+    """Whether floats may be chosen in f32, which keeps every number but not the bits of every NaN:
+    those that were rounded have no other NaN than rounding again gives, and who computes with the
+    result does not see them."""
+    if all(never_nan(v) or isinstance(v.owner, _ROUNDING) for v in (op.lhs, op.rhs)):
+        return True
+    return all(_computes(use.operation) for use in op.result.uses)
+
+
+def _computes(op: Operation) -> bool:
+    """Whether `op` computes with floats, and does not move them."""
+    if isinstance(op, arith.SelectOp):
+        return all(_computes(use.operation) for use in op.result.uses)
+    return isinstance(op, _COMPUTING)
 
 
 def _takes_masks_of_words(op: arith.SelectOp, r: Legalizer) -> bool:
