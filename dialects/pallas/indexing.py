@@ -76,6 +76,11 @@ class Indexed(PallasOp, ABC):
         return 1
 
     @property
+    def reads_outside(self) -> bool:
+        """Whether this may name what lies behind the end; only loads may."""
+        return False
+
+    @property
     def entries(self) -> list[Entry]:
         """The indexer, one entry per dimension of the ref."""
         starts, sizes = iter(self.dynamic_starts), iter(self.run_time_sizes)
@@ -123,7 +128,8 @@ class Indexed(PallasOp, ABC):
                     told += "; of what goes to one place only the last would stay: store it alone"
                 raise VerifyException(told)
             _check_entry(entry, dim, type)
-            if (last := _behind(entry, extent)) is not None and not self._may_never_run():
+            last = _behind(entry, extent)
+            if last is not None and not self.reads_outside and not self._may_never_run():
                 raise VerifyException(
                     f"index {last} is out of bounds in dimension {dim} of {type}, of size {extent}"
                 )

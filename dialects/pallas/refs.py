@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import MemRefType, i1, i32
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, MemRefType, i1, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -43,6 +43,8 @@ from pallasite.dialects.pallas.indexing import (
 )
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space
 
+UNCHECKED = "disable_bounds_checks"
+"""The parameter of a kernel that may load vectors from outside of its refs."""
 SEGMENTS = (AttrSizedOperandSegments(as_property=True),)
 
 
@@ -82,6 +84,16 @@ class LoadOp(Indexed):
     @property
     def least_stride(self) -> int:
         return 0
+
+    @property
+    def reads_outside(self) -> bool:
+        """Kernels may switch checks of their vectors off; what lies outside is undefined."""
+        parent = self.parent_op()
+        while parent is not None and parent.name != "pallas.kernel":
+            parent = parent.parent_op()
+        params = None if parent is None else parent.get_attr_or_prop("params")
+        given = params.data.get(UNCHECKED) if isinstance(params, DictionaryAttr) else None
+        return bool(self.shape) and isinstance(given, IntegerAttr) and bool(given.value.data)
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:

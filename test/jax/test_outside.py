@@ -84,6 +84,27 @@ def test_rows_inside_are_right(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_what_is_known_to_lie_outside(form: str) -> None:
+    """A part that is larger than the ref: its first elements are those of the ref."""
+
+    def body(x: Any, out: Any) -> None:
+        rows, lanes = (jax.lax.broadcasted_iota(jnp.int32, out.shape, axis) for axis in (0, 1))
+        out[...] = jnp.where((rows < 8) & (lanes < 128), x[pl.ds(16), pl.ds(256)], -1.0)
+
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((16, 256), jnp.float32),
+        compiler_params=pltpu.CompilerParams(disable_bounds_checks=True),
+    )
+    x = np.arange(8 * 128, dtype=np.float32).reshape(8, 128)
+    with pallasite.jax.simulate(form=form):
+        y = np.asarray(call(x))
+    expected = np.full((16, 256), -1.0, np.float32)
+    expected[:8, :128] = x
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_without_the_parameter_the_read_is_a_diagnostic(form: str) -> None:
     with pytest.raises(pallasite.Diagnostic) as error, pallasite.jax.simulate(form=form):
         table(select, jnp.float32, False)(jnp.array([4]), tables(jnp.float32))
