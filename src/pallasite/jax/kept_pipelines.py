@@ -18,6 +18,7 @@ from jax._src.pallas.mosaic import pipeline as tpu_pipeline
 from jax.experimental import pallas as pl
 
 from pallasite.frontend.jaxprs.internals import core_type, kind, primitives
+from pallasite.jax.captured import replace_function
 from pallasite.jax.settings import Settings
 
 
@@ -102,7 +103,6 @@ def _note_expanded_kernels() -> None:
     """Kernels with `interpret=` and those of subcores are traced with `_expanded` set."""
     call: Any = pallas_call._pallas_call
     kernels: Any = mpmd._mpmd_map
-    mapped: Any = pallas_core.core_map
 
     @functools.wraps(call)
     def noting_call(kernel: Any, *args: Any, **options: Any) -> Any:
@@ -113,15 +113,16 @@ def _note_expanded_kernels() -> None:
         bodies = [(mesh, _noted(body, options, mesh)) for mesh, body in bodies]
         return kernels(bodies, *args, **options)
 
-    @functools.wraps(mapped)
-    def noting_map(mesh: Any, *args: Any, **options: Any) -> Any:
-        over_cores = mapped(mesh, *args, **options)
-        return lambda body: over_cores(_noted(body, options, mesh))
+    def noting_maps(mapped: Any) -> Callable[..., Any]:
+        def noting_map(mesh: Any, *args: Any, **options: Any) -> Any:
+            over_cores = mapped(mesh, *args, **options)
+            return lambda body: over_cores(_noted(body, options, mesh))
+
+        return noting_map
 
     pallas_call._pallas_call = noting_call
     mpmd._mpmd_map = noting_kernels
-    pallas_core.core_map = noting_map
-    pl.core_map = noting_map
+    replace_function(pallas_core.core_map, noting_maps)
 
 
 def _noted(

@@ -18,6 +18,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from pallasite.diagnostics import warn_outside
+from pallasite.jax.captured import replace_function
 
 
 # Programs also pass these by name: the names of the parameters are those of old.
@@ -89,8 +90,8 @@ def accept_old_spellings(simulating: Callable[[], bool]) -> None:
     """Makes the old names known where `simulating` says so."""
     _extend(pltpu, "pltpu", _TPU, simulating)
     _extend(pl, "pl", _PALLAS, simulating)
-    pl.kernel = with_names(pl.kernel, simulating)
-    pl.pallas_call = _with_parameters(pl.pallas_call, simulating)
+    replace_function(pl.kernel, lambda kernel: with_names(kernel, simulating))
+    replace_function(pl.pallas_call, lambda call: _with_parameters(call, simulating))
     _accept_old_blocks(simulating)
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import jax
 from jax._src.pallas import core as pallas_core
 from jax._src.pallas import mpmd, pallas_call
-from jax.experimental import pallas as pl
 
 from pallasite.diagnostics import Diagnostic, Note, Unsupported
 from pallasite.frontend.jaxprs.locations import is_users
@@ -31,6 +30,7 @@ from pallasite.jax.call_faults import (
     FAULTS_OF_MAPPING,
     FAULTS_OF_MAPS,
 )
+from pallasite.jax.captured import replace_function
 from pallasite.jax.fault import Fault
 from pallasite.jax.loop_faults import FAULTS_OF_LOOPS
 from pallasite.jax.places import (
@@ -116,7 +116,6 @@ def _explain_maps(simulating: Callable[[], bool]) -> None:
 def _explain_meshes(simulating: Callable[[], bool]) -> None:
     """Errors in kernels of meshes of cores."""
     kernels: Any = mpmd._mpmd_map
-    mapped: Any = pallas_core.core_map
 
     def explained_body(body: Any) -> Any:
         @functools.wraps(body)
@@ -133,14 +132,15 @@ def _explain_meshes(simulating: Callable[[], bool]) -> None:
     def explained_kernels(bodies: Any, *args: Any, **options: Any) -> Any:
         return kernels([(mesh, explained_body(body)) for mesh, body in bodies], *args, **options)
 
-    @functools.wraps(mapped)
-    def explained_map(*args: Any, **options: Any) -> Any:
-        over_cores = mapped(*args, **options)
-        return lambda body: over_cores(_explained(simulating, body))
+    def explained_maps(mapped: Any) -> Callable[..., Any]:
+        def explained_map(*args: Any, **options: Any) -> Any:
+            over_cores = mapped(*args, **options)
+            return lambda body: over_cores(_explained(simulating, body))
+
+        return explained_map
 
     mpmd._mpmd_map = explained_kernels
-    pallas_core.core_map = explained_map
-    pl.core_map = explained_map
+    replace_function(pallas_core.core_map, explained_maps)
 
 
 _CODE = "traced-kernel"
