@@ -11,7 +11,8 @@ pallas.kernel @slices
   pallas.emit_pipeline grid (2, 2) offset (%one, %zero)
     input %xb = %x: memref<64x256xf32, #tpu.memory_space<any>> in vmem block (bounded(32), 128) at (%i, %j) {
       %next = arith.addi %i, %one : i32
-      %from = pallas.load %starts[%i] : memref<4xi32, #tpu.memory_space<smem>>
+      %start = pallas.load %starts[%i] : memref<4xi32, #tpu.memory_space<smem>>
+      %from = tpu.assume_multiple %start, 8 : i32
       %to = pallas.load %starts[%next] : memref<4xi32, #tpu.memory_space<smem>>
       %size = arith.subi %to, %from : i32
       pallas.yield %from, %size, %j : i32, i32, i32
@@ -19,7 +20,8 @@ pallas.kernel @slices
     input %yb = %y: memref<40x128xf32, #tpu.memory_space<any>> in vmem block (element(8), 128) at (d0 * 16, 0)
     output %ob = %o: memref<64x256xf32, #tpu.memory_space<any>> in vmem block (bounded(32), 128) at (%i, %j) {
       %next = arith.addi %i, %one : i32
-      %from = pallas.load %starts[%i] : memref<4xi32, #tpu.memory_space<smem>>
+      %start = pallas.load %starts[%i] : memref<4xi32, #tpu.memory_space<smem>>
+      %from = tpu.assume_multiple %start, 8 : i32
       %to = pallas.load %starts[%next] : memref<4xi32, #tpu.memory_space<smem>>
       %size = arith.subi %to, %from : i32
       pallas.yield %from, %size, %j : i32, i32, i32
