@@ -117,6 +117,8 @@ def _earlier(store: tpu.StoreOp, down: int) -> int | None:
         tiling is None
         or row is None
         or tiling.first != (1, LANES)
+        # Where there is one row, its number counts for nothing.
+        or store.base.type.get_shape()[-2] == 1
         or any(_flags(store)[SUBLANES - down :])
     ):
         return None
