@@ -240,11 +240,11 @@ func.func @constant_scalar() -> vector<8x128xf32> {
 }
 
 // CHECK-LABEL: func.func @narrow_scalar(
-// CHECK:       arith.bitcast %a : bf16 to i16
-// CHECK:       arith.shli
-// CHECK:       arith.bitcast {{.*}} : i32 to f32
-// CHECK-NEXT:  vector.broadcast {{.*}} : f32 to vector<16x128xf32>
-// CHECK-NEXT:  tpu.truncf
+// CHECK-NEXT:  arith.bitcast %a : bf16 to i16
+// CHECK-NEXT:  arith.extsi {{.*}} : i16 to i32
+// CHECK-NEXT:  vector.broadcast {{.*}} : i32 to vector<16x128xi32>
+// CHECK-NEXT:  arith.trunci
+// CHECK-NEXT:  arith.bitcast {{.*}} : vector<16x128xi16> to vector<16x128xbf16>
 func.func @narrow_scalar(%a: bf16) -> vector<16x128xbf16> {
   %0 = vector.broadcast %a : bf16 to vector<16x128xbf16>
   func.return %0 : vector<16x128xbf16>
