@@ -17,6 +17,7 @@ from xdsl.ir import Block, Region, SSAValue
 from pallasite.dialects import arith, scf
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import (
+    ad_checkpoint,
     conditionals,
     custom_derivatives,
     jax_core,
@@ -256,6 +257,11 @@ def _plus(e: Equation, start: Value, low: SSAValue, steps: int) -> SSAValue:
 @rule(pjit.jit_p)
 def _jit(e: Equation) -> Result:
     return e.tracer.inline(e.params["jaxpr"], e.arguments)
+
+
+@rule(ad_checkpoint.remat_p)
+def _checkpoint(e: Equation) -> Result:
+    return e.tracer.inline(jax_core.ClosedJaxpr(e.params["jaxpr"], ()), e.arguments)
 
 
 @rule(pallas_primitives.jaxpr_call_p)

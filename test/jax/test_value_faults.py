@@ -323,9 +323,3 @@ def test_functions_of_jax_have_advice_of_their_own() -> None:
     with simulate(form="pallas"), pytest.raises(Exception, match="'rev'") as caught:
         of_value(lambda x: jnp.flip(x, 1))()
     assert "permutation" in str(caught.value)
-
-
-def test_form_pallas_refuses_what_jax_does_not_lower() -> None:
-    fault = FAULTS["checkpoint"]
-    with simulate(form="pallas"), pytest.raises(Exception, match=r"leave jax[.]checkpoint out"):
-        fault[0]()
