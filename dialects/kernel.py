@@ -26,9 +26,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Data, Operation
 
-from pallasite.diagnostics import Note, SourceLocation, Unsupported, VerifyError
+from pallasite.diagnostics import Note, SourceLocation, VerifyError
 from pallasite.dialects.index_maps import axes_used
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.types import integers_in, tiling_of
 from pallasite.dialects.walking import operations
 
@@ -204,7 +204,8 @@ def describe_kernel(func: FuncOp) -> Kernel:
     """The kernel `func` with its arguments sorted; a `VerifyError` at its line names the attribute
     that breaks a convention. `Unsupported` of a function of several blocks, which no form has."""
     for function in (func, *functions_of(func.parent_op()).values()):
-        _check_structured(function)
+        if function.body.blocks:
+            check_structured(function)
     try:
         return _described(func)
     except ValueError as error:
@@ -213,13 +214,14 @@ def describe_kernel(func: FuncOp) -> Kernel:
         raise VerifyError("kernel-signature", message, where, [Note(a) for a in advice]) from error
 
 
-def _check_structured(func: FuncOp) -> None:
-    if len(func.body.blocks) > 1:
-        raise Unsupported(
+def check_structured(func: FuncOp) -> None:
+    """Raises `Unsupported` unless a function has one block: branches are operations."""
+    if len(func.body.blocks) != 1:
+        raise refusal(
+            func,
             "unstructured-function",
             f"expected one block in function @{func.sym_name.data}, got {len(func.body.blocks)}",
-            source_location(func),
-            [Note("write branches and loops as scf operations")],
+            "write branches and loops as scf operations",
         )
 
 

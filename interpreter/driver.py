@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation
 from pallasite.diagnostics import DEFECT, Diagnostic, ExecutionError, Note, Unsupported
 from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
 from pallasite.dialects.integers import unsigned, wrap
+from pallasite.dialects.kernel import check_structured
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.scf import (
     ConditionOp,
@@ -84,13 +85,7 @@ def find_function(functions: dict[str, FuncOp], name: str, user: Operation | Non
     location = source_location(user) if user is not None else None
     if func is None:
         raise ExecutionError("unknown-function", f"no function @{name} in the module", location)
-    if len(func.body.blocks) != 1:
-        raise refusal(
-            func,
-            "unstructured-function",
-            f"expected one block in function @{name}, got {len(func.body.blocks)}",
-            "write branches and loops as scf operations",
-        )
+    check_structured(func)
     return func
 
 

@@ -6,7 +6,7 @@ does not have is a rule for nothing, and no object is of a class that it does no
 versions say in another way is said here as the newest does: `core_type`, `transfer`, ...
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -82,6 +82,10 @@ def kind(module: Any, name: str) -> Any:
 debug_checks_enabled = _first(
     (pallas_core, "debug_checks_enabled"), (pallas_helpers, "debug_checks_enabled")
 )
+poison_buffers_enabled: Callable[[], bool] = getattr(
+    pallas_core, "poison_buffers_enabled", lambda: False
+)
+"""Whether `jax_pallas_poison_buffers` is set, which not all versions of JAX have."""
 memory_space_to_tpu = _first(
     (tpu_core, "memory_space_to_tpu_memory_space"),
     (tpu_calls.lowering, "_memory_space_to_tpu_memory_space"),
@@ -146,6 +150,7 @@ __all__ = [
     "pallas_utils",
     "partial_eval",
     "pjit",
+    "poison_buffers_enabled",
     "primitives",
     "prng",
     "source_info_util",

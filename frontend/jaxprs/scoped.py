@@ -12,7 +12,7 @@ from pallasite.dialects.pallas import RunScopedOp, StoreOp, YieldOp, whole
 from pallasite.dialects.pallas.base import ref_type
 from pallasite.dialects.tpu import SemAllocOp
 from pallasite.dialects.types import memory_space
-from pallasite.frontend.jaxprs.internals import jax_core, pallas_core, pallas_primitives
+from pallasite.frontend.jaxprs.internals import jax_core, pallas_primitives, poison_buffers_enabled
 from pallasite.frontend.jaxprs.rules import Result, rule
 from pallasite.frontend.jaxprs.tracer import Equation
 from pallasite.frontend.jaxprs.windows import name_arguments
@@ -51,8 +51,7 @@ def _empty_ref(e: Equation) -> Result:
 def _spoil(e: Equation, ref: SSAValue) -> None:
     """Fills VMEM that nobody has written, if `jax_pallas_poison_buffers` asks for it: with NaN, the
     least integer, or true, as JAX's own lowering does."""
-    enabled = getattr(pallas_core, "poison_buffers_enabled", None)
-    if enabled is None or not enabled() or memory_space(ref.type) != "vmem":
+    if not poison_buffers_enabled() or memory_space(ref.type) != "vmem":
         return
     kind = ref_type(ref)
     element = kind.element_type

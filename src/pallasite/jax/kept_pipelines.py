@@ -17,7 +17,7 @@ from jax._src.pallas.mosaic import core as tpu_core
 from jax._src.pallas.mosaic import pipeline as tpu_pipeline
 from jax.experimental import pallas as pl
 
-from pallasite.frontend.jaxprs.internals import core_type, kind, primitives
+from pallasite.frontend.jaxprs.internals import core_type, kind, poison_buffers_enabled, primitives
 from pallasite.jax.captured import replace_function
 from pallasite.jax.settings import Settings
 
@@ -36,7 +36,7 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
         settings = current()
         kept = settings is not None and settings.traces and not _expanded.get()
         # The loops have buffers that JAX fills if it is asked to.
-        if not kept or _fills_buffers() or not _can_be_kept(options):
+        if not kept or poison_buffers_enabled() or not _can_be_kept(options):
             return expanded
         with jax_config.use_emit_pipeline_primitive(True):
             whole = tpu_pipeline.emit_pipeline(_with_single_steps(body, options), **options)
@@ -143,12 +143,6 @@ def _noted(
             _expanded.reset(token)
 
     return noting
-
-
-def _fills_buffers() -> bool:
-    """Whether `jax_pallas_poison_buffers` is set; not all versions of JAX have it."""
-    enabled: Callable[[], bool] | None = getattr(pallas_core, "poison_buffers_enabled", None)
-    return enabled is not None and enabled()
 
 
 def _can_be_kept(options: dict[str, Any]) -> bool:
