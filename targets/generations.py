@@ -73,6 +73,7 @@ _V5E = Target(
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
     stochastic_round=True,
     transpose_bits=frozenset({16, 32}),
+    routes_any_offset=False,
     clock_hz=1500e6, hbm_bytes_per_second=820e9,
     bf16_ops_per_second=197e12, int8_ops_per_second=394e12,
 )  # fmt: skip
@@ -82,6 +83,7 @@ _V5P = replace(
     name="v5p", topology="v5p:2x2x1", device_kind="TPU v5", cores=2, active_cores=2,
     vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, copies_to_vmem=False,
     hbm_bytes=48 * GIB, reserved_semaphores=75,
+    routes_any_offset=True,
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
     bf16_ops_per_second=229.5e12, int8_ops_per_second=459e12, ici_bytes_per_second=90e9,
     sparse=_SPARSE_V5P,

@@ -158,6 +158,9 @@ class Target:
 
     chip_devices: int = 1
     """Devices that one chip is for a program."""
+    routes_any_offset: bool = True
+    """Transfers reach every other device of a pod; otherwise those a power of two away (JAX,
+    "Distributed Computing in Pallas for TPUs", Routing)."""
     sparse: SparseCores | None = None
     """The SparseCores of a device, if it has any."""
 

@@ -268,6 +268,8 @@ class Core:
     ) -> Transfer:
         """Starts a copy, to this core or to `peer`; returns at once."""
         receiver = peer or self
+        if receiver.device is not self.device:
+            self.machine.routes.check(self.device.index, receiver.device.index, at)
         credited = receiver.semaphore(target_semaphore, at)
         sent = None if source_semaphore is None else self.semaphore(source_semaphore, at)
         transfer = Transfer(

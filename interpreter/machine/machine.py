@@ -18,6 +18,7 @@ from pallasite.interpreter.machine.memory import HostMemory, Memory
 from pallasite.interpreter.machine.observers import Observer, Observers
 from pallasite.interpreter.machine.order import IN_ORDER, Order
 from pallasite.interpreter.machine.renewal import Allocations
+from pallasite.interpreter.machine.routes import Routes
 from pallasite.targets import Target
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Machine:
         count = devices * (cores if mesh is None else mesh.size)
         self.engine = Engine(order, count)
         self.device_count = devices
+        self.routes = Routes(target, devices)
         self.devices: list[Device] = []
         for index in range(devices):
             self.devices.append(Device(self, index, cores, mesh))

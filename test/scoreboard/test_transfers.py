@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +150,9 @@ def test_the_source_is_written_before_the_wait() -> None:
     assert "race" in refusal(program, ramp(8, 128), checks=("race",))
 
 
-def on_ring(body: Any, out: Any, **options: Any) -> Any:
+def on_ring(body: Any, out: Any, *, devices: int = DEVICES, **options: Any) -> Any:
     """The kernel on a ring of devices, rows of the arrays split among them."""
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:DEVICES]), ("x",))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("x",))
     program = call(body, out, **options)
     return jax.shard_map(program, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
 
@@ -197,6 +198,27 @@ def test_one_device_sends_and_another_receives() -> None:
     )  # fmt: skip
     x = ramp(DEVICES * 8, 128)
     equal(run(program, x), jnp.concatenate([x[:-8], x[:8]]))
+
+
+@feature("X23")
+@pytest.mark.parametrize(("target", "away", "told"), [("v5e", 3, 1), ("v5e", 4, 0), ("v6e", 3, 0)])
+def test_v5e_routes_to_a_power_of_two(target: str, away: int, told: int) -> None:
+    """It is warned of, and the transfer is made: ids tell only by convention where devices are."""
+
+    def body(x: Any, o: Any, send: Any, receive: Any) -> None:
+        there = jax.lax.rem(jax.lax.axis_index("x") + away, 8)
+        pltpu.async_remote_copy(x, o, send, receive, (there,)).wait()
+
+    program = on_ring(
+        body, S(8, 128), devices=8, in_specs=[ANY], out_specs=ANY, scratch_shapes=[DMA, DMA],
+    )  # fmt: skip
+    x = ramp(64, 128)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", KernelWarning)
+        equal(run(program, x, target=target), jnp.roll(x, 8 * away, axis=0))
+    odd = [w.message.diagnostic for w in warned if isinstance(w.message, KernelWarning)]
+    places = [(d.code, d.location and d.location.file) for d in odd]
+    assert places == [("no-route", __file__)] * told
 
 
 @feature("X21")
