@@ -20,6 +20,7 @@ from pallasite.dialects.arith import (
     CmpiOp,
     ConstantOp,
     DivSIOp,
+    DivUIOp,
     ExtSIOp,
     ExtUIOp,
     IndexCastOp,
@@ -28,6 +29,7 @@ from pallasite.dialects.arith import (
     MuliOp,
     OrIOp,
     RemSIOp,
+    RemUIOp,
     SelectOp,
     SubiOp,
     TruncIOp,
@@ -73,6 +75,16 @@ def _divide(op: Operation, names: Names) -> str | None:
     sign = "//" if isinstance(op, DivSIOp) else "%"
     # Rounded toward zero, where Python rounds down.
     return f"({value} {sign} {divisor} if {value} >= 0 else -(-{value} {sign} {divisor}))"
+
+
+def _divide_unsigned(op: Operation, names: Names) -> str | None:
+    """By a constant above 1, of which every quotient and remainder is below half the range."""
+    bits = bits_of(op.results[0].type)
+    value, divisor = names
+    if bits is None or bits == 1 or not divisor.isdecimal() or int(divisor) < 2:
+        return None
+    sign = "//" if isinstance(op, DivUIOp) else "%"
+    return f"({value} & {(1 << bits) - 1}) {sign} {divisor}"
 
 
 def _bitwise(op: Operation, names: Names) -> str | None:
@@ -145,6 +157,7 @@ _EXPRESSIONS: dict[type[Operation], Callable[[Operation, Names], str | None]] = 
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
     **dict.fromkeys(_BITWISE, _bitwise),
     **dict.fromkeys((DivSIOp, RemSIOp), _divide),
+    **dict.fromkeys((DivUIOp, RemUIOp), _divide_unsigned),
     **dict.fromkeys(_ORDER, _order),
     CmpiOp: _compare,
     SelectOp: _select,

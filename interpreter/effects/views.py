@@ -57,7 +57,14 @@ def key_of_view(op: Operation, names: Sequence[str], bind: Callable[[Any], str])
         if DYNAMIC_INDEX not in shape:
             starts = "".join(f"{name}, " for name in names[1 : len(op.base_idx) + 1])
             return f"(({starts}), {bind(shape)})"
+    if isinstance(op, tpu.ReinterpretCastOp) and len(op.operands) == 1:
+        return bind(_key_of_cast(op))
     return None
+
+
+def _key_of_cast(op: tpu.ReinterpretCastOp) -> str:
+    """What a ref remembers its view of another type by: a text, whose hash Python keeps."""
+    return str(op.result.type)
 
 
 def squeezed(op: Operation) -> tuple[tpu.MemrefSqueezeOp, Part] | None:
@@ -159,6 +166,7 @@ def reinterpret_cast(op: tpu.ReinterpretCastOp, facts: Facts) -> Callable[..., R
     unknown = [d for d, n in enumerate(shape) if n == DYNAMIC_INDEX]
     offset_given = op.dynamic_offset is not None
     declared = tiling_of(result)
+    key = _key_of_cast(op) if len(op.operands) == 1 else None
 
     def fn(ref: Ref, *operands: int) -> Ref:
         offset = operands[0] if offset_given else 0
@@ -168,7 +176,8 @@ def reinterpret_cast(op: tpu.ReinterpretCastOp, facts: Facts) -> Callable[..., R
         if declared is None and not offset and tuple(sizes) == ref.shape:
             if element == ref.element:
                 return ref
-        return recast.reinterpret(ref, sizes, element, declared or inferred(sizes), offset, at)
+        view = recast.reinterpret(ref, sizes, element, declared or inferred(sizes), offset, at)
+        return view if key is None else ref.remember(key, view)
 
     def inferred(sizes: list[int]) -> Tiling:
         if is_semaphore(element):

@@ -72,6 +72,26 @@ def test_inline_divisions_by_constants_equal_their_meanings(
         assert expression(op, ["v0", unknown]) is None
 
 
+@pytest.mark.parametrize("name", ["divui", "remui"])
+@pytest.mark.parametrize("type", ["i8", "i32", "index"])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_inline_unsigned_divisions_by_constants_equal_their_meanings(
+    name: str, type: str, data: Any
+) -> None:
+    bits = 64 if type == "index" else int(type[1:])
+    a = data.draw(of_width(bits))
+    b = data.draw(st.integers(2, (1 << (bits - 1)) - 1))
+    op = first_op(
+        f"func.func @f(%a: {type}, %b: {type}) {{ %r = arith.{name} %a, %b : {type} func.return }}"
+    )
+    source, entry = expression(op, ["v0", str(b)]), lookup(op)
+    assert source is not None and entry is not None
+    assert eval(source, {"v0": a}) == entry.factory(op, Facts(V5E))(a, b)
+    for unknown in ("v1", "0", "1", "(-3)"):
+        assert expression(op, ["v0", unknown]) is None
+
+
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("type", ["i8", "i32", "index"])
 @settings(max_examples=60, deadline=None)
