@@ -235,7 +235,8 @@ def _judged(
         return found, None
     if wanted.fixed:
         extents = tuple(end - start for end, start in zip(ends, first, strict=True))
-    if _leaves(index, extents, first, blocks, wanted, per_word):
+    counted = tuple(any(stride for _, stride in dim) for dim in digits)
+    if _leaves(index, extents, first, blocks, counted, wanted, per_word):
         return found, Fault.REF
     if base + found.lowest < 0 or (base + found.highest) * bits > size * 8:
         return found, Fault.BUFFER
@@ -247,6 +248,7 @@ def _leaves(
     extents: Sequence[int],
     starts: Sequence[int],
     blocks: Sequence[int],
+    counted: Sequence[bool],
     wanted: Pattern,
     packing: int,
 ) -> bool:
@@ -254,6 +256,8 @@ def _leaves(
 
     What is there belongs to others: a neighbouring row, another block of the same buffer. The
     sublanes of a register may be rows of any dimension, so only their memory is known to be right.
+    Registers may begin before the rows that they hold, unless the only row of a dimension is not
+    `counted`: an index of such a dimension moves nothing.
     The passes of Mosaic in C++ cut too small a part of an array for a box that begins within a tile
     and name its last registers by constants, so those are judged by the `extents` of the array.
     """
@@ -261,7 +265,8 @@ def _leaves(
     for d, (extent, block, start) in enumerate(zip(extents, blocks, index, strict=True)):
         last = int(start) + (max(grid[d] - 1, 0) * steps[d] if d < len(grid) else 0)
         inner = starts[d] % block
-        before = start < -inner and (d != len(extents) - 2 or wanted.sublanes[0])
+        rows = d == len(extents) - 2 and counted[d]
+        before = start < -inner and (not rows or wanted.sublanes[0])
         if before or last >= -(-(inner + extent) // block) * block - inner:
             return True
     return False

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import BFloat16Type, IntegerType, f32
 
 from pallasite.diagnostics import ExecutionError
 from pallasite.interpreter import values
-from pallasite.interpreter.machine import rows
+from pallasite.interpreter.machine import recast, rows
 from pallasite.interpreter.machine.codec import codec
 from pallasite.interpreter.machine.memory import Memory
 from pallasite.interpreter.machine.views import Ref
@@ -106,6 +106,15 @@ def test_the_base_row_may_be_negative_where_sublanes_are_masked_off():
     np.testing.assert_array_equal(loaded[3:], ref.read()[:5])
     with pytest.raises(ExecutionError, match=r"at \[-3, 0\] is outside memref of shape \[8, 128\]"):
         load(ref, (-3, 0), (8, 128))
+
+
+@pytest.mark.parametrize("row", [-3, 1])
+def test_the_only_row_of_a_dimension_has_no_rows_around_it(row):
+    single = recast.reshape(make((4, 8, 128), f32), (4, 2, 4, 1, 128))
+    mask = (False,) * 3 + (True,) * 5
+    load(single, (1, 0, 0, 0, 0), (8, 128), (), mask)
+    with pytest.raises(ExecutionError, match=rf"at \[1, 0, 0, {row}, 0\] is outside"):
+        load(single, (1, 0, 0, row, 0), (8, 128), (), mask)
 
 
 def test_registers_start_at_lane_zero():
