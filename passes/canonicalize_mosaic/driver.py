@@ -32,6 +32,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import arith, math, tpu
+from pallasite.dialects.integers import unsigned, wrap
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value, vector_of
@@ -131,8 +132,10 @@ class Legalizer(Insertion):
         number = arith.splat_number(value)
         if number is None or not is_vector(value):
             return None
-        if isinstance(number, int) and not signed:
-            number %= 1 << bit_width(element_of(value))
+        if isinstance(number, int):
+            width = bit_width(element_of(value))
+            # The only bit of an i1 is its sign.
+            number = wrap(number, width) if signed else unsigned(number, width)
         kind = cast(VectorType[Attribute], like(value, element))
         return self.emit(arith.ConstantOp(splat(kind, number)))
 

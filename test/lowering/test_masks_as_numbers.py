@@ -45,6 +45,17 @@ def run(body: str, values: list[Any], result: str, target: str, **options: bool)
     return [np.asarray(found) for (found,) in runs]
 
 
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+@pytest.mark.parametrize("kind, result", KINDS)
+def test_masks_that_hold_everywhere_become_numbers(kind: str, result: str, target: str) -> None:
+    values = [np.zeros((16, 200), np.float32)] * 2
+    body = f"""%m = arith.cmpf true, %x, %y : {vector("f32")}
+        %r = arith.{kind} %m : {vector("i1")} to {vector(result)}"""
+    number = -1 if kind in ("extsi", "sitofp") else 1
+    for found in run(body, values, result, target, allow_beyond_reference=True):
+        np.testing.assert_array_equal(found, np.full((16, 200), number, TYPES[result]))
+
+
 @pytest.mark.parametrize("element, target", [("f32", "v5e"), ("bf16", "v6e"), ("i8", "v6e")])
 @pytest.mark.parametrize("kind, result", KINDS)
 def test_masks_become_numbers(kind: str, result: str, element: str, target: str) -> None:
