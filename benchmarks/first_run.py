@@ -1,6 +1,6 @@
 """Processor time of the first call of a kernel: ours, and JAX's two interpreters of Pallas kernels.
 
-    python benchmarks/first_run.py [--only REGEX] [--print]
+    python benchmarks/first_run.py [--only REGEX]
 
 Each case runs once in each of `PROCESSES` new processes, after a small kernel of another shape, so
 that what is imported and set up once does not count. Needs the `jax` extra; prints a section that

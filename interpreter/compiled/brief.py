@@ -31,6 +31,13 @@ FRESH = frozenset(
 """What gives new arrays only; other results may be views of operands."""
 
 
+def is_fresh(op: Operation) -> bool:
+    """Whether `op` gives new arrays only. A scalar condition selects one of its operands."""
+    if isinstance(op, arith.SelectOp):
+        return isinstance(op.cond.type, VectorType)
+    return type(op) in FRESH
+
+
 class Memory:
     """When the operations of a function change memory."""
 
@@ -57,7 +64,7 @@ class Memory:
                 if user.parent is not block or not _ends(user) or len(users) >= MOST_USERS:
                     return False
                 users.add(user)
-                if type(user) not in FRESH:
+                if not is_fresh(user):
                     waiting += [r for r in user.results if isinstance(r.type, VectorType)]
         place = places[load]
         change = bisect_left(changes, place)

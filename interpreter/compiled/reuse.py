@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.dialects import grid, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.types import shape_of
-from pallasite.interpreter.compiled.brief import FRESH
+from pallasite.interpreter.compiled.brief import is_fresh
 from pallasite.interpreter.compiled.names import Names
 from pallasite.interpreter.meanings import Function
 
@@ -37,8 +37,8 @@ _UFUNCS: dict[Function, np.ufunc] = {
 }
 _PRODUCTS = (grid.MatmulOp, tpu.MatmulOp)
 """What gives arrays of its own besides element-wise functions."""
-_FORGETFUL = frozenset((*FRESH, tpu.AllReduceOp, tpu.StoreOp))
-"""What neither keeps an operand, nor gives a view of one."""
+_FORGETFUL = (tpu.AllReduceOp, tpu.StoreOp)
+"""What neither keeps an operand, nor gives a view of one, besides what gives new arrays."""
 
 
 class ReuseWriter(Names):
@@ -103,7 +103,7 @@ def _forgets(user: Operation, op: Operation) -> bool:
         return False
     if isinstance(user, grid.ReduceOp):
         return shape_of(user.value.type)[user.dim.value.data] > 1
-    return type(user) in _FORGETFUL
+    return is_fresh(user) or isinstance(user, _FORGETFUL)
 
 
 def ufunc_of(fn: Function) -> np.ufunc | None:

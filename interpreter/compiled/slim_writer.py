@@ -29,8 +29,9 @@ from pallasite.interpreter.compiled.pack_writer import PackWriter
 from pallasite.interpreter.effects.registers import store_result
 from pallasite.interpreter.meanings import Function
 from pallasite.interpreter.ops import reduce, transcendental
+from pallasite.interpreter.ops.choice import chooser
 from pallasite.interpreter.ops.shape import stretch
-from pallasite.interpreter.values import is_float
+from pallasite.interpreter.values import carrier, is_float
 
 if TYPE_CHECKING:
     from pallasite.interpreter.compiled.compiled import Program
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 LEAST_ELEMENTS = 1 << 12
 """Elements of the smallest value that is worth it."""
+MOST_CHOICE = 1 << 16
+"""Elements of the largest known operand of a select that is made words of."""
 _ELEMENTWISE = frozenset(
     (
         *transcendental.ELEMENTWISE,
@@ -98,6 +101,8 @@ class SlimWriter(PackWriter, ABC):
 
     def _write_slim(self, op: Operation) -> bool:
         """Writes `op` if its operands, or its result, are slim."""
+        if isinstance(op, arith.SelectOp):
+            return self._choose(op)
         rule = self._slim_rules.get(type(op))
         if rule is None or op.results[0].first_use is None:
             return False
@@ -135,6 +140,23 @@ class SlimWriter(PackWriter, ABC):
         self._define(op.results[0])  # Dies where it was stored.
         self._done.add(store)
         return True
+
+    def _choose(self, op: arith.SelectOp) -> bool:
+        """Writes a select of vectors of which some operands are known."""
+        shape = shape_of(op.result.type)
+        found = [self._known.get(operand) for operand in op.operands]
+        left = [operand for operand in op.operands if operand not in self._known]
+        if not left or shape_of(op.cond.type) != shape:
+            return False
+        if not LEAST_ELEMENTS <= prod(shape) <= MOST_CHOICE:
+            return False
+        fn = chooser(carrier(op.result.type), *found)
+        if fn is None:
+            return False
+        self._widen(left)
+        names = [self._names[operand] for operand in left]
+        self._own.add(op.result)
+        return self._result(op, f"{self._bind('f', fn)}({', '.join(names)})", shape)
 
     def _slim_reduction(self, op: tpu.AllReduceOp) -> bool:
         if ReductionKind(op.kind.data) not in _SUMS or not is_float(op.input.type):

@@ -295,7 +295,7 @@ def registers(
             return None
         runs.append(_progressions(list(enumerate(moved))))
     rows = [(s, wanted.offsets[s] * row) for s, valid in enumerate(wanted.sublanes) if valid]
-    order = tuple(range(len(shape))) if wanted.straight else _order(len(grid), packing)
+    order = tuple(range(len(shape))) if wanted.straight else matrix_order(len(grid), packing > 1)
     pieces: list[Piece] = []
     for combination in itertools.product(*runs, _progressions(rows)):
         *blocks, sublane = combination
@@ -316,9 +316,10 @@ def registers(
     return Registers(tuple(pieces), low, high, order, len(rows) == SUBLANES)
 
 
-def _order(grid: int, packing: int) -> tuple[int, ...]:
+def matrix_order(grid: int, is_packed: bool) -> tuple[int, ...]:
+    """The axes of registers, after so many of their grid, in the order of the logical matrix."""
     sub, lane = grid, grid + 1
-    packed = (grid + 2,) if packing > 1 else ()
+    packed = (grid + 2,) if is_packed else ()
     if grid < 2:
         return (*range(grid), sub, *packed, lane)
     return (*range(grid - 1), sub, *packed, grid - 1, lane)

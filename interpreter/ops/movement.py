@@ -9,6 +9,7 @@ poison.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -22,17 +23,28 @@ from pallasite.interpreter.ops.shape import box_mask
 from pallasite.interpreter.values import Array, carrier, poison
 from pallasite.layouts.registers import LANES, SUBLANES
 
+Part = tuple[slice, ...]
+
+
+@lru_cache(maxsize=1 << 8)
+def _halves(size: int, amount: int, dim: int) -> tuple[Part, Part] | None:
+    """What comes first, and what after that, of dimension `dim` that is rotated."""
+    amount %= size
+    before = (slice(None),) * dim
+    return (
+        ((*before, slice(size - amount, None)), (*before, slice(None, size - amount)))
+        if amount
+        else None
+    )
+
 
 def _rolled(x: Array, amount: int, dim: int) -> Array:
     """`numpy.roll` along one dimension, as two copies of slices."""
-    size = x.shape[dim]
-    amount %= size
-    if amount == 0:
+    halves = _halves(x.shape[dim], amount, dim)
+    if halves is None:
         return x
-    head = [slice(None)] * x.ndim
-    tail = list(head)
-    head[dim], tail[dim] = slice(size - amount, None), slice(None, size - amount)
-    return np.concatenate((x[tuple(head)], x[tuple(tail)]), dim)
+    head, tail = halves
+    return np.concatenate((x[head], x[tail]), dim)
 
 
 def rotation(shape: tuple[int, ...], dim: int, stride: int, stride_dim: int | None) -> Function:

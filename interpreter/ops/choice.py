@@ -1,0 +1,143 @@
+"""Selects of which some operands are known beforehand: fewer bitwise operations, over masks and
+constants that are made once.
+
+`select` of numbers that are not known is `b ^ ((a ^ b) & mask)`. A known condition is a mask of
+words already; of a known operand only the part that is chosen is left, and nothing where it is 0.
+"""
+
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pallasite.interpreter.ops.kinds import Function
+from pallasite.interpreter.values import Array
+
+_LAYOUTS = 4
+"""Layouts in which one constant is kept."""
+
+
+class _Laid:
+    """A constant in memory as what it meets lies there, which NumPy takes twice as fast."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self._kept: dict[tuple[int, ...], Array] = {}
+
+    def like(self, x: Array) -> Array:
+        """The constant, in the layout of `x`, which has its shape."""
+        found = self._kept.get(x.strides)
+        if found is None:
+            found = np.empty_like(x, self._array.dtype)
+            found[...] = self._array
+            if len(self._kept) < _LAYOUTS:
+                self._kept[x.strides] = found
+        return found
+
+
+def chooser(
+    dtype: np.dtype[Any], cond: Array | None, a: Array | None, b: Array | None
+) -> Function | None:
+    """`select` on vectors of `dtype`, as a function of those operands that are None: the others
+    are known. None if nothing is gained by it."""
+    if dtype == np.bool_ or (cond is None and a is None and b is None):
+        return None
+    bits = np.dtype(f"int{8 * dtype.itemsize}")
+    left, right = (None if x is None else x.view(bits) for x in (a, b))
+    if cond is not None:
+        chosen = _known_mask(bits, -cond.astype(bits), left, right)
+    elif left is not None and right is not None:
+        return _of_two(dtype, left, right)
+    elif right is not None and (one := _one(right)) is not None:
+        chosen = _or_one(bits, one)
+    elif left is not None and (one := _one(left)) is not None:
+        chosen = _one_or(bits, one)
+    else:
+        return None
+    return lambda *operands: chosen(*operands).view(dtype)
+
+
+def _one(words: Array) -> Any | None:
+    """The one word that all of `words` are."""
+    first = words[(0,) * words.ndim]
+    return first if (words == first).all() else None
+
+
+def _known_mask(
+    bits: np.dtype[Any], mask: Array, left: Array | None, right: Array | None
+) -> Function:
+    if left is None and right is None:
+        return _blend(bits, _Laid(mask))
+    if right is None:
+        mask, left, right = ~mask, right, left
+    assert right is not None
+    kept, rest = _Laid(mask), right & ~mask
+    if not rest.any():
+        return lambda x: x.view(bits) & kept.like(x)
+    others = _Laid(rest)
+
+    def choose(x: Array) -> Array:
+        result = x.view(bits) & kept.like(x)
+        result |= others.like(result)
+        return result
+
+    return choose
+
+
+def _blend(bits: np.dtype[Any], mask: _Laid) -> Function:
+    def choose(a: Array, b: Array) -> Array:
+        other = b.view(bits)
+        result = a.view(bits) ^ other
+        result &= mask.like(result)
+        result ^= other
+        return result
+
+    return choose
+
+
+def _of_two(dtype: np.dtype[Any], left: Array, right: Array) -> Function:
+    """One of two known numbers for each element."""
+    differences, others = left ^ right, _Laid(right)
+    change, one = _one(differences), _one(right)
+    changes = _Laid(differences)
+
+    def choose(cond: Array) -> Array:
+        result = np.multiply(cond, changes.like(cond) if change is None else change)
+        if one != 0:
+            result ^= others.like(result) if one is None else one
+        return result.view(dtype)
+
+    return choose
+
+
+def _or_one(bits: np.dtype[Any], one: Any) -> Function:
+    """Where the condition is false, a known number."""
+
+    def choose(cond: Array, a: Array) -> Array:
+        if not one:
+            return np.multiply(a.view(bits), cond)
+        result = a.view(bits) ^ one
+        # Where `cond` is 0, nothing of it is left.
+        np.multiply(result, cond, out=result)
+        result ^= one
+        return result
+
+    return choose
+
+
+def _one_or(bits: np.dtype[Any], one: Any) -> Function:
+    """Where the condition is true, a known number."""
+
+    def choose(cond: Array, b: Array) -> Array:
+        other = b.view(bits)
+        if not one:
+            return np.multiply(other, np.logical_not(cond))
+        result = other ^ one
+        np.multiply(result, cond, out=result)
+        result ^= other
+        return result
+
+    return choose
