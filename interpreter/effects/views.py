@@ -101,6 +101,9 @@ def _of_a_block(
         try:
             return slice(ref, *operands)
         except ExecutionError as error:
+            if error.code == "broken-promise":
+                error.notes.append(Note("the index map of the operand asks for this slice", line))
+                raise
             # A block cannot be guarded or made smaller, as other accesses can.
             error.notes = [
                 *negative(operands[: len(shape)]),

@@ -37,8 +37,23 @@ def check_rounded(
                 f"expected a multiple of {multiple}, as tpu.assume_multiple promises, got "
                 f"{sizes[d]}",
                 at,
-                [Note("only what ends in a tile may be rounded up, to the end of that tile")],
+                _about_promises(multiple, rows=d < len(sizes) - 1),
             )
+
+
+def _about_promises(multiple: int, *, rows: bool) -> list[Note]:
+    """Why a slice is not rounded up, and what to write instead, of `rows` or of columns."""
+    own = (
+        "; or give rows tiles of their own: of an array of [rows, 1, columns], a block of "
+        "(pl.BoundedSlice(n), 1, columns) begins and ends anywhere"
+    )
+    return [
+        Note("only what ends in a tile may be rounded up, to the end of that tile"),
+        Note(
+            "JAX promises this of the slices of a pipeline (pl.BoundedSlice, pl.Element): let "
+            f"them begin at multiples of {multiple} and end within the array{own if rows else ''}"
+        ),
+    ]
 
 
 def _tile(ref: Ref, d: int) -> int:

@@ -170,3 +170,39 @@ def test_slices_that_begin_with_tiles(form: str) -> None:
     x = np.arange(4096).reshape(32, 128).astype(np.int16)
     with simulate(form=form):
         np.testing.assert_array_equal(np.asarray(doubled(x, aligned, 3)), 2 * x)
+
+
+def ragged(x: Any, form: str) -> Any:
+    """`2 * x`, by slices of rows that begin and end anywhere."""
+    zeros = (0,) * (x.ndim - 1)
+
+    def place(table: Any) -> Callable[[Any], Any]:
+        return lambda i: (pl.ds(table[i], table[i + 1] - table[i]), *zeros)
+
+    def body(table: Any, x: Any, o: Any) -> None:
+        def block(x: Any, o: Any) -> None:
+            o[...] = x[...] * 2
+
+        given = pl.BlockSpec((pl.BoundedSlice(8), *x.shape[1:]), place(table))
+        pltpu.emit_pipeline(block, grid=(4,), in_specs=[given], out_specs=[given])(x, o)
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    grid_spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1, grid=(), in_specs=[anywhere], out_specs=anywhere
+    )
+    with simulate(form=form):
+        call = pl.pallas_call(body, grid_spec=grid_spec, out_shape=jax.typeof(x))
+        return call(np.array([0, 3, 10, 12, 16], np.int32), x)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_slices_that_end_within_a_tile(form: str) -> None:
+    """The notes say what to write instead, which runs; nothing is said of blocks outside."""
+    x = jnp.arange(16 * 128.0).reshape(16, 128)
+    with pytest.raises(Diagnostic) as caught:
+        ragged(x, form)
+    notes = " ".join(note.message for note in caught.value.notes)
+    assert caught.value.code == "broken-promise" and "begin at multiples of 8" in notes
+    assert "(pl.BoundedSlice(n), 1, columns)" in notes and "must lie inside" not in notes
+    rows = x.reshape(16, 1, 128)
+    np.testing.assert_array_equal(ragged(rows, form), 2 * rows)
