@@ -1,16 +1,18 @@
-"""Comparisons of integers whose outcome is known, or that ask whether a mask is set."""
+"""Comparisons whose outcome is known, or that ask whether a mask is set."""
 
 from __future__ import annotations
+
+import math
 
 from xdsl.dialects.builtin import IntegerType, VectorType, i1
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith
-from pallasite.dialects.predicates import MIRRORED, OPPOSITE, holds
+from pallasite.dialects.predicates import MIRRORED, OPPOSITE, ORDERS, holds
 from pallasite.dialects.types import element_of
 from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.branches import turns_branch
-from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same, width_of
+from pallasite.passes.fold_kernel.driver import Folder, integer, number, rule, same, width_of
 
 EQUAL = ("eq", "sle", "sge", "ule", "uge")
 """Predicates that hold between a value and itself."""
@@ -27,6 +29,18 @@ def fold_comparison(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
         return None
     outcome = holds(name, left, right, width_of(element_of(op.lhs)))
     return f.constant(op.result.type, int(outcome))
+
+
+@rule(arith.CmpfOp)
+def fold_float_comparison(op: arith.CmpfOp, f: Folder) -> SSAValue | None:
+    """A comparison of two scalar constants is a constant; that of NaN is left to the chip."""
+    left, right = number(op.lhs), number(op.rhs)
+    order = ORDERS.get(op.predicate_name[-2:])
+    if order is None or left is None or right is None or isinstance(op.lhs.type, VectorType):
+        return None
+    if math.isnan(left) or math.isnan(right):
+        return None
+    return f.constant(op.result.type, int(order(left, right)))
 
 
 @rule(arith.CmpiOp)

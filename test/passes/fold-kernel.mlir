@@ -65,6 +65,25 @@ func.func @neutral_floats(%x: vector<8x128xf32>) -> vector<8x128xf32> {
   func.return %3 : vector<8x128xf32>
 }
 
+// `jnp.var` asks whether there is anything to divide by. Comparisons of NaN stay.
+// CHECK-LABEL: func.func @float_constants_that_are_compared(
+// CHECK-NEXT:  %nan = arith.constant 0x7fc00000
+// CHECK-NEXT:  [[APART:%[0-9]+]] = arith.cmpf one, %nan, %nan
+// CHECK-NEXT:  func.return %x, [[APART]]
+func.func @float_constants_that_are_compared(%x: vector<8x128xf32>) -> (vector<8x128xf32>, i1) {
+  %none = arith.constant 0 : i32
+  %count = arith.constant 128.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %nan = arith.constant 0x7fc00000 : f32
+  %0 = arith.sitofp %none : i32 to f32
+  %1 = arith.subf %count, %0 : f32
+  %2 = arith.cmpf ogt, %1, %zero : f32
+  %3 = vector.broadcast %nan : f32 to vector<8x128xf32>
+  %4 = arith.select %2, %x, %3 : vector<8x128xf32>
+  %5 = arith.cmpf one, %nan, %nan : f32
+  func.return %4, %5 : vector<8x128xf32>, i1
+}
+
 // CHECK-LABEL: func.func @maximum_of_what_is_loaded_twice(
 // CHECK-NOT:   arith.maxsi
 func.func @maximum_of_what_is_loaded_twice(%x: memref<32x128xi8>) -> vector<32x128xi8> {
