@@ -173,3 +173,8 @@ def expression(op: Operation, names: Names) -> str | None:
     """`op` as an expression over its operands' `names`, None if it must call its meaning."""
     build = _EXPRESSIONS.get(type(op))
     return build(op, names) if build is not None else None
+
+
+def is_quiet(op: Operation) -> bool:
+    """Whether `op` computes a scalar, which cannot fail."""
+    return type(op) in _EXPRESSIONS and bits_of(op.results[0].type) is not None

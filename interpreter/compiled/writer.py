@@ -29,9 +29,9 @@ from pallasite.dialects.tpu import YieldOp as TpuYieldOp
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter import driver
 from pallasite.interpreter.compiled.brief import LEAST_ELEMENTS
+from pallasite.interpreter.compiled.copy_writer import CopyWriter
 from pallasite.interpreter.compiled.inline import expression
 from pallasite.interpreter.compiled.names import program_name
-from pallasite.interpreter.compiled.slim_writer import SlimWriter
 from pallasite.interpreter.costs import cost_of
 from pallasite.interpreter.cycles import FREE
 from pallasite.interpreter.effects.registers import glance
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _DEEPEST = 12
 
 
-class FunctionWriter(SlimWriter):
+class FunctionWriter(CopyWriter):
     """Turns `func` into lines of Python; `line_ops[i]` is the op that line i comes from."""
 
     def __init__(self, program: Program, func: FuncOp):
@@ -173,7 +173,7 @@ class FunctionWriter(SlimWriter):
             self._bury(op)
         elif op in self._done:
             self._bury(op)
-        elif not self._write_part(op) and not self._write_slim(op):
+        elif not self._write_copy(op) and not self._write_part(op) and not self._write_slim(op):
             self._meaning(op)
         self._op = outer
 

@@ -99,13 +99,23 @@ def _is_tiled_otherwise(view: SSAValue) -> bool:
     return one is not None and other is not None and one.tiles != other.tiles
 
 
+def _unusual(op: tpu.EnqueueDmaOp) -> tuple[dict[int, int], dict[int, int], int]:
+    """What a copy does beside moving elements: it rounds up to multiples, fills the edge of a
+    block, or is of one of some blocks."""
+    return multiples_of_view(op.target), _edges(op), _slots(op)
+
+
+def is_plain(op: tpu.EnqueueDmaOp) -> bool:
+    """Whether `op` copies within its core, credits one semaphore, and does nothing else."""
+    return len(op.operands) == 3 and not any(_unusual(op))
+
+
 @effect(tpu.EnqueueDmaOp)
 def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     """Starts a copy; to another core or device if ids are given."""
     at = source_location(op)
     spread = _operands(op)
-    rounded, edges = multiples_of_view(op.target), _edges(op)
-    blocks = _slots(op)
+    rounded, edges, blocks = _unusual(op)
     semaphore = op.target_semaphore
     assert semaphore is not None
     peer = peer_of(op, semaphore.type)
@@ -135,8 +145,7 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
         core.start(source, target, received, target.byte_count if counts_bytes else 1, at)
 
     counts_bytes = _counts_bytes(semaphore)
-    plain = len(op.operands) == 3 and not blocks and not rounded and not edges
-    return local if plain else fn
+    return local if is_plain(op) else fn
 
 
 @effect(tpu.WaitDma2Op, blocking=True)

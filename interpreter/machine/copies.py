@@ -57,7 +57,7 @@ def copy_elements(source: Ref, target: Ref) -> None:
 
 def route_between(source: Ref, target: Ref) -> Route | None:
     """How all elements of `source` are copied to `target` at once, if that is possible."""
-    return _route(
+    return route_of(
         source.digits, source.starts, source.base, target.digits, target.starts, target.base,
         source.shape, source.codec.bits,
     )  # fmt: skip
@@ -211,7 +211,7 @@ def parts_of(
 
 
 @lru_cache(maxsize=1 << 14)
-def _route(
+def route_of(
     digits: tuple[Digits, ...],
     starts: tuple[int, ...],
     base: int,

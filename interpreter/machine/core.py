@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
@@ -63,6 +63,8 @@ class Core:
         self.finished = False
         """Whether its program has ended while others of the same run go on."""
         self.semaphores: dict[int, Semaphore] = {}
+        self.sessions: dict[Any, Any] = {}
+        """What copies in the text of its program know of this run (`prompt`)."""
         self._title = str(self)
         sizes = self._sizes()
         kinds = ("vmem", "smem", "semaphore_mem")
@@ -177,6 +179,7 @@ class Core:
         self.allocations = Allocations()
         self._scoped.clear()
         self._scratch.clear()
+        self.sessions.clear()
         for memory in self._memories.values():
             memory.drop()
 

@@ -1,0 +1,181 @@
+"""Paths from a ref to a part of it, of which only the starts of slices change.
+
+A loop that copies rows takes the same views of the same array again and again, each at another
+place. What they lead to is worked out once for refs that lie alike: then an element of the part is
+where arithmetic on the starts says. What arithmetic does not say (a start that is out of bounds, or
+in the padding of the last tile) is for the views themselves to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from pallasite.diagnostics import ExecutionError
+from pallasite.interpreter.machine.boxes import Digits, block_of
+from pallasite.interpreter.machine.views import Ref
+from pallasite.layouts.tiling import offset_of
+
+
+class Cast(NamedTuple):
+    """A view of all of a ref, as another array."""
+
+    of: Callable[[Ref], Ref]
+
+
+class Cut(NamedTuple):
+    """The box of `sizes` at `starts`, which are the same each time, or taken from `places` of what
+    is given."""
+
+    sizes: tuple[int, ...]
+    starts: tuple[int, ...]
+    places: tuple[int | None, ...]
+
+
+class Squeeze(NamedTuple):
+    """Only some dimensions, in which there is more than one coordinate."""
+
+    kept: tuple[int, ...]
+
+
+Path = tuple[Cast | Cut | Squeeze, ...]
+
+
+class Turn(NamedTuple):
+    """One dimension in which a part may begin anywhere, although its addresses have several digits.
+
+    The part begins `start` plus what is given at `places`. As far as these are whole blocks, they
+    move it by `stride` elements each; what is left decides how it lies.
+    """
+
+    start: int
+    places: tuple[int, ...]
+    block: int
+    stride: int
+    dim: int | None
+    """Of the part, or None if it is left out of it."""
+    digits: Digits
+
+
+class Way(NamedTuple):
+    """Where a path leads: the part of a ref for starts of 0, and what other starts change."""
+
+    shape: tuple[int, ...]
+    digits: tuple[Digits, ...]
+    starts: tuple[int, ...]
+    base: int
+    bits: int
+    """Of an element."""
+    lasts: tuple[tuple[int, int], ...]
+    """The largest start at a place."""
+    dropped: tuple[tuple[int, int], ...]
+    """A place, and by how many elements each step moves `base`."""
+    shifted: tuple[tuple[int, int], ...]
+    """A place, and the dimension whose first coordinate it moves."""
+    turns: tuple[Turn, ...]
+
+    @property
+    def steps(self) -> dict[int, int]:
+        """By place how many elements each step moves the part, but for `turns`."""
+        found: dict[int, int] = dict(self.dropped)
+        turning = [turn.dim for turn in self.turns]
+        for place, dim in self.shifted:
+            if dim not in turning:
+                found[place] = found.get(place, 0) + self.digits[dim][0][1]
+        return found
+
+    @property
+    def element_bits(self) -> int:
+        """Bits of all elements of the part."""
+        return prod(self.shape) * self.bits
+
+    def first(self, residues: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+        """Where the part begins whose turns leave `residues`, other starts being 0: the first
+        coordinates, and the base."""
+        starts, base = list(self.starts), self.base
+        for turn, rest in zip(self.turns, residues, strict=True):
+            if turn.dim is not None:
+                starts[turn.dim] = rest
+            else:
+                base += offset_of(turn.digits, rest) - offset_of(turn.digits, turn.start)
+        return tuple(starts), base
+
+    def box(self, given: Sequence[int]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """The base, the first coordinates and the shape of the part for `given` starts."""
+        base = self.base
+        for place, step in self.dropped:
+            base += given[place] * step
+        for turn in self.turns:
+            if turn.dim is None:
+                first = turn.start + sum([given[place] for place in turn.places])
+                base += offset_of(turn.digits, first) - offset_of(turn.digits, turn.start)
+        if not self.shifted:
+            return base, self.starts, self.shape
+        starts = list(self.starts)
+        for place, dim in self.shifted:
+            starts[dim] += given[place]
+        return base, tuple(starts), self.shape
+
+
+def way_of(ref: Ref, path: Path) -> Way | None:
+    """Where `path` leads from `ref` and all that lie like it; None if arithmetic does not say."""
+    try:
+        return _way(ref, path)
+    except ExecutionError:
+        # Whoever takes the views is told.
+        return None
+
+
+def _way(ref: Ref, path: Path) -> Way | None:
+    lasts: dict[int, int] = {}
+    dropped: dict[int, int] = {}
+    turns: list[Turn] = []
+    moved: list[list[int]] = [[] for _ in ref.shape]
+    """Of each dimension the places of starts that move it."""
+    for step in path:
+        if isinstance(step, Cast):
+            if any(moved) or dropped or turns:
+                return None
+            ref = step.of(ref)
+            moved = [[] for _ in ref.shape]
+        elif isinstance(step, Cut):
+            for d, place in enumerate(step.places):
+                if place is not None:
+                    last = ref.shape[d] - step.sizes[d]
+                    lasts[place] = min(last, lasts.get(place, last))
+                    moved[d].append(place)
+            ref = ref.slice(step.starts, step.sizes)
+        else:
+            for d in sorted(set(range(len(ref.shape))).difference(step.kept)):
+                digits, places = ref.digits[d], moved[d]
+                stride = digits[0][1]
+                if places and len(digits) > 1:
+                    turns.append(_turn(ref.starts[d], places, digits, None))
+                    continue
+                for place in places:
+                    dropped[place] = dropped.get(place, 0) + stride
+            ref = ref.keep(step.kept)
+            moved = [moved[d] for d in step.kept]
+    if 0 in ref.shape or any(last < 0 for last in lasts.values()):
+        return None
+    for d, places in enumerate(moved):
+        if places and len(ref.digits[d]) > 1:
+            turns.append(_turn(ref.starts[d], places, ref.digits[d], d))
+    shifted = [(place, d) for d, places in enumerate(moved) for place in places]
+    return Way(
+        ref.shape, ref.digits, ref.starts, ref.base, ref.codec.bits, tuple(lasts.items()),
+        tuple(dropped.items()), tuple(shifted), tuple(turns),
+    )  # fmt: skip
+
+
+def _turn(start: int, places: list[int], digits: Digits, dim: int | None) -> Turn:
+    return Turn(start, tuple(places), block_of(digits), digits[0][1], dim, digits)
+
+
+def lies(ref: Ref) -> Any:
+    """What decides where a path from `ref` leads."""
+    return (
+        ref.shape, ref.starts, ref.digits, ref.blocks, ref.ends, ref.base, ref.element,
+        ref.buffer.size,
+    )  # fmt: skip

@@ -1,0 +1,243 @@
+"""Copies that loops await at once leave what a start and a wait leave, and fail as these do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pallasite.diagnostics import ExecutionError
+from pallasite.interpreter import compiled, reference
+from pallasite.interpreter.driver import Budget
+from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.machine import Machine
+from pallasite.interpreter.machine.order import Order
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.meanings import Facts
+from pallasite.interpreter.values import quiet
+
+from .driving import V5E, parse
+
+SMEM, SEMS = "#tpu.memory_space<smem>", "#tpu.memory_space<semaphore_mem>"
+TURNS, ROWS = 9, 24
+INT = {8: np.int8, 16: np.int16, 32: np.int32}
+
+
+def memref(bits: int, shape: str, space: str = "any") -> str:
+    return f"memref<{shape}xi{bits}, #tpu.memory_space<{space}>>"
+
+
+def kernel(
+    bits: int = 32,
+    size: int = 1,
+    width: int = 128,
+    space: str = "any",
+    *,
+    scoped: bool = False,
+    squeezed: bool = False,
+    before: str = "",
+    after: str = "",
+    within: bool = False,
+    semaphores: int = 2,
+) -> str:
+    """Copies `size` rows of a table from where an index says, turn by turn."""
+    table, out = (memref(bits, f"{ROWS}x{width}", s) for s in ("any", space))
+    first, second = (memref(bits, f"{size}x{width}", s) for s in ("any", space))
+    lines = f"""
+      %m = arith.remui %i, %two : i32
+      %all = tpu.memref_slice %sems[%m] : memref<{semaphores}x!tpu.dma_semaphore, {SEMS}>
+        -> memref<1x!tpu.dma_semaphore, {SEMS}>
+      %sem = tpu.memref_squeeze %all : memref<1x!tpu.dma_semaphore, {SEMS}>
+        -> memref<!tpu.dma_semaphore, {SEMS}>
+      %from = tpu.memref_slice %{"out" if within else "table"}[%row, %zero]
+        : {out if within else table} -> {second if within else first}
+      %to = tpu.memref_slice %out[%place, %zero] : {out} -> {second}"""
+    ends = {"from": second if within else first, "to": second}
+    if squeezed:
+        for name, type in ends.items():
+            rank1 = type.replace(f"{size}x", "", 1)
+            lines += f"\n%{name}_row = tpu.memref_squeeze %{name} : {type} -> {rank1}"
+        ends = {f"{n}_row": type.replace(f"{size}x", "", 1) for n, type in ends.items()}
+    (a, one), (b, other) = ends.items()
+    semaphore = f"memref<!tpu.dma_semaphore, {SEMS}>"
+    lines += f"""
+      tpu.enqueue_dma source(%{a} : {one}) target(%{b} : {other})
+        target_semaphore(%sem : {semaphore})
+      tpu.wait_dma2 semaphore(%sem : {semaphore}) src(%{a} : {one}) dst(%{b} : {other})"""
+    allocated = f"%sems = tpu.sem_alloc : memref<{semaphores}x!tpu.dma_semaphore, {SEMS}>"
+    if scoped:
+        lines = f'"tpu.region"() ({{ {allocated} {lines}\n tpu.yield }}) : () -> ()'
+        allocated = ""
+    return f"""
+    func.func @main(%table: {table}, %out: {out}, %rows: memref<{TURNS}xi32, {SMEM}>,
+                    %places: memref<{TURNS}xi32, {SMEM}>) {{
+      %zero = arith.constant 0 : i32
+      %one = arith.constant 1 : i32
+      %two = arith.constant {semaphores} : i32
+      %n = arith.constant {TURNS} : i32
+      {allocated}
+      {before}
+      scf.for %i = %zero to %n step %one : i32 {{
+        %at = arith.index_cast %i : i32 to index
+        %row = memref.load %rows[%at] : memref<{TURNS}xi32, {SMEM}>
+        %place = memref.load %places[%at] : memref<{TURNS}xi32, {SMEM}>
+        {lines}
+      }}
+      {after}
+      return
+    }}"""
+
+
+def left(driver: Any, text: str, rows: Any, places: Any, **options: Any) -> list[Any]:
+    """What a kernel leaves everywhere, or says."""
+    machine = Machine(V5E, **options)
+    core, module = machine.cores[0], parse(text)
+    main: Any = module.body.block.first_op
+    table, out, *numbers = refs = [core.allocate(a.type) for a in main.body.block.args]
+    random = np.random.default_rng(0)
+    for ref in (table, out):
+        ref.write(random.integers(-99, 99, ref.shape).astype(INT[ref.codec.bits]))
+    for ref, array in zip(numbers, (rows, places), strict=True):
+        ref.write(np.array(array, np.int32))
+    program = driver.Program(module, Facts(V5E), Budget(10**6))
+    said = None
+    try:
+        with quiet():
+            machine.run([(core, program.function("main")(core, *refs))])
+    except ExecutionError as error:
+        said = str(error)
+    engine = machine.engine
+    counts = [
+        (number, s.value, s.credited_by is core, s.credited_at, s.taken_at, len(s.pending))
+        for number, s in sorted(core.semaphores.items())
+    ]
+    found = [str(finding) for finding in machine.findings]
+    held = [ref.read().tobytes() for ref in refs if not ref.buffer.freed]
+    return [said, held, engine.started, engine.bits, counts, found]
+
+
+def numbers(seed: int, size: int, unit: int = 1) -> tuple[Any, Any]:
+    """Rows and places that are multiples of `unit`."""
+    random = np.random.default_rng(seed)
+    return tuple(random.integers(0, (ROWS - size) // unit + 1, (2, TURNS)) * unit)
+
+
+def check(text: str, rows: Any, places: Any, **options: Any) -> list[Any]:
+    found = left(compiled, text, rows, places, **options)
+    assert found == left(reference, text, rows, places, **options)
+    return found
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The copies that were started one by one."""
+    seen: list[Any] = []
+    start = Core.start
+
+    def noted(core: Core, source: Ref, *rest: Any) -> None:
+        seen.append(source)
+        start(core, source, *rest)
+
+    monkeypatch.setattr(Core, "start", noted)
+    return seen
+
+
+@pytest.mark.parametrize("space", ["any", "vmem"])
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_they_leave_the_same(bits: int, size: int, space: str, started: list[Any]) -> None:
+    for width in (128, 256):
+        text = kernel(bits, size, width, space)
+        unit = 8 if size == 8 else 1
+        check(text, *numbers(size, size, unit))
+        # The reference's; of 3 rows, which may lie in two tiles, ours as well.
+        assert len(started) == TURNS or size == 3
+        started.clear()
+
+
+@pytest.mark.parametrize("options", [{"scoped": True}, {"squeezed": True}, {"within": True}])
+def test_scopes_squeezes_and_copies_within_a_buffer(options: Any, started: list[Any]) -> None:
+    check(kernel(**options, space="vmem"), *numbers(1, 1))
+    check(kernel(**options), *numbers(2, 1))
+    assert len(started) == 2 * TURNS
+
+
+def test_overlapping_copies_within_a_buffer() -> None:
+    check(kernel(size=8, within=True), *numbers(3, 8))
+
+
+@pytest.mark.parametrize(("row", "place"), [(ROWS, 0), (-1, 0), (0, ROWS), (2**31 - 1, -5)])
+def test_what_is_out_of_bounds_is_told(row: int, place: int) -> None:
+    rows, places = numbers(4, 1)
+    rows[5], places[5] = row, place
+    for text in (kernel(), kernel(squeezed=True, space="vmem")):
+        said, *_ = check(text, rows, places)
+        assert "out-of-bounds" in said
+
+
+def test_so_is_a_semaphore_out_of_bounds() -> None:
+    text = kernel(semaphores=2).replace("constant 2 : i32", "constant 3 : i32")
+    said, *_ = check(text, *numbers(5, 1))
+    assert "out-of-bounds" in said
+
+
+PENDING = f"""
+  %some = tpu.memref_slice %sems[%one] : memref<2x!tpu.dma_semaphore, {SEMS}>
+    -> memref<1x!tpu.dma_semaphore, {SEMS}>
+  %other = tpu.memref_squeeze %some : memref<1x!tpu.dma_semaphore, {SEMS}>
+    -> memref<!tpu.dma_semaphore, {SEMS}>
+  OP"""
+ENDS = f"(%table : {memref(32, f'{ROWS}x128')})", f"(%out : {memref(32, f'{ROWS}x128')})"
+START = (
+    f"tpu.enqueue_dma source{ENDS[0]} target{ENDS[1]} "
+    f"target_semaphore(%other : memref<!tpu.dma_semaphore, {SEMS}>)"
+)
+WAIT = (
+    f"tpu.wait_dma2 semaphore(%other : memref<!tpu.dma_semaphore, {SEMS}>) src{ENDS[0]} "
+    f"dst{ENDS[1]}"
+)
+
+
+def test_other_copies_in_flight_land_when_they_did() -> None:
+    """The one before the loop lands when somebody waits for it, over what was copied there."""
+    before = PENDING.replace("OP", START)
+    for after in (WAIT, ""):
+        *_, counts, _ = check(kernel(before=before, after=after), *numbers(6, 1))
+        assert all(count[1] == (0 if after else 4 * 128 * ROWS) for count in counts[-1:])
+
+
+def test_so_do_they_if_one_has_landed() -> None:
+    check(kernel(before=PENDING.replace("OP", f"{START}\n{WAIT}")), *numbers(6, 1))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"checks": ("init",)}, {"checks": ("race",)}, {"order": Order.seeded(3)}, {"poison": 1}],
+)
+def test_checks_and_orders_see_all(options: Any) -> None:
+    for text in (kernel(), kernel(within=True)):
+        check(text, *numbers(7, 1), **options)
+
+
+def test_a_run_that_keeps_time_has_every_transfer() -> None:
+    program = compiled.Program(parse(kernel()), Facts(V5E, profile=True), Budget(10**6))
+    program.function("main")
+    program.compile("main")
+    (source,) = program.sources.values()
+    assert "if not c" not in source
+
+
+def test_nothing_of_a_run_stays() -> None:
+    """What copies know of the memory of a run goes with its machine."""
+    machine = Machine(V5E)
+    (core,), module = machine.cores, parse(kernel())
+    main: Any = module.body.block.first_op
+    refs = [core.allocate(a.type) for a in main.body.block.args]
+    for ref in refs:
+        ref.write(np.zeros(ref.shape, np.int32))
+    program = compiled.Program(module, Facts(V5E), Budget(10**6))
+    machine.run([(core, program.function("main")(core, *refs))])
+    assert core.sessions
+    machine.drop()
+    assert not core.sessions
