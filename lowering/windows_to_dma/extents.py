@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, i1, i32
 from xdsl.ir import Attribute
 
+from pallasite.dialects import arith
 from pallasite.dialects.tpu import AssumeMultipleOp
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, packing
@@ -111,8 +112,13 @@ class Extent:
         promised, and of where it begins nothing but what the index map says.
         """
         size = build.smallest(size, build.sub(self._round_up(self.size), start))
-        if self.tile > 1 and known(size) is None:
+        exact = known(size)
+        if exact is None and self.tile > 1:
             size = self._assume_aligned(build, size)
+        elif exact is not None and exact % self.tile:
+            # Nobody may promise that of a constant: as in JAX's pipelines, it is one of two.
+            operands = build.value(0, i1), build.value(self._round_up(exact)), build.value(exact)
+            size = self._assume_aligned(build, build.made(arith.SelectOp, operands, i32))
         return start, 0, size
 
     def _assume_aligned(self, build: ScalarBuilder, start: Scalar) -> Scalar:

@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import refusal
+from pallasite.dialects.promises import multiples
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.dialects.viewed import PARTS, viewed
 from pallasite.layouts.registers import LANES, SUBLANES, packing
@@ -35,6 +36,7 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
     array = array_of(op.mem_ref, target)
     if array is None:
         return
+    rounded = multiples(op)
     whole, amounts = array.type.get_shape(), iter(op.dynamic_sizes)
     per_word, one_column = packing(bit_width(array.type)), whole[-1] <= LANES
     scalars = _only_scalars(op, array)
@@ -59,7 +61,9 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
             step = per_word if one_column or held <= tile else tile
         if amount is not None:
             unit = step if lanes else min(step, max(SUBLANES, per_word))
-            fits = remainder(start, step) == 0 == remainder(amount, unit)
+            # A promise holds for transfers, whatever the number is: they round it up.
+            tiles = rounded.get(dim, 1) % unit == 0 or remainder(amount, unit) == 0
+            fits = tiles and remainder(start, step) == 0
         elif of_words:
             # Narrow scalars of one column of tiles are parts of words, which lie anywhere.
             fits = lanes or _whole_tiles(start, size, held, per_word, per_word)

@@ -47,6 +47,7 @@ from xdsl.ir import SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.promises import multiples
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import (
@@ -254,15 +255,21 @@ def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
         return False
     if shape[-1] > LANES or tiling.strides[-2] != 1:
         return False
-    start, size = op.base_idx[-2], _rows(op)
+    start, size, last = op.base_idx[-2], _rows(op), len(shape) - 2
     if size == shape[-2] and constant_of(start) == 0:
         return False
+    rounded = multiples(op)
 
     def whole(rows: int) -> bool:
+        if remainder(start, rows) != 0:
+            return False
+        if last in rounded:
+            # Whatever it is: transfers take whole tiles of it, which single rows would not be.
+            return rounded[last] % rows == 0
         if size == DYNAMIC_INDEX:
             before = op.result.type.get_shape()[:-2].count(DYNAMIC_INDEX)
-            return remainder(start, rows) == 0 == remainder(op.dynamic_sizes[before], rows)
-        return remainder(start, rows) == 0 == size % rows
+            return remainder(op.dynamic_sizes[before], rows) == 0
+        return size % rows == 0
 
     return not whole(tiling.tile_of(len(shape) - 2)) and whole(
         packing(bit_width(source.element_type))

@@ -101,6 +101,32 @@ def test_arrays_in_tiles_of_few_rows(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize(("columns", "dtype"), [(128, "float32"), (256, "bfloat16")])
+def test_bounded_slices_that_are_known_to_be_no_whole_tiles(
+    columns: int, dtype: str, grows: bool, form: str
+) -> None:
+    """JAX promises that they are, whatever they are; the TPU compiler takes them, too."""
+    block = 8 if dtype == "float32" else 16
+
+    def size(i: Any) -> Any:
+        return i + 1 if grows else 5
+
+    def spec(table: Any) -> Any:
+        bounded = (pl.BoundedSlice(block), columns)
+        return pl.BlockSpec(bounded, lambda i: (pl.ds(i * block, size(i)), 0))
+
+    x = (np.arange(40 * columns) % 128).reshape(40, columns).astype(dtype)
+    expected, steps = np.full(x.shape, np.nan), -(-40 // block)
+    for i in range(steps):
+        taken = slice(i * block, i * block + size(i))
+        expected[taken] = 2.0 * x[taken]
+    with simulate(form=form):
+        result = doubled(x, spec, steps)
+    np.testing.assert_array_equal(np.asarray(result, np.float64), expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_what_a_bounded_slice_leaves_is_poison(form: str) -> None:
     """Results tell of it: the rest of a block is not what an earlier step left there."""
 
