@@ -10,14 +10,15 @@ from itertools import product
 from math import prod
 
 from xdsl.dialects.builtin import i1, i32
-from xdsl.ir import Attribute, Region
+from xdsl.ir import Attribute, Operation, Region
 from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.traits import EffectInstance, MemoryEffectKind, get_effects
+from xdsl.traits import MemoryEffectKind, RecursiveMemoryEffect, get_effects
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.kernel import DYNAMIC, broken_grid_rule
 from pallasite.dialects.pallas.attrs import DimKind, WindowAttr
 from pallasite.dialects.pallas.scope import check_yield
+from pallasite.dialects.tpu.debug import LogOp
 from pallasite.dialects.types import bit_width
 from pallasite.dialects.verification import BrokenRule
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -184,16 +185,20 @@ def _check_region(
         given = op.name == "pallas.num_programs" and not asks_sizes
         if given or op.name == "pallas.program_id":
             raise VerifyException(f"{what}: an index map is given its position, got {op.name}")
-        effects = get_effects(op)
-        if effects is None or any(not _reads(effect) for effect in effects):
+        if not _reads_only(op):
             raise VerifyException(
-                f"{what}: an index map only computes and reads, for it runs ahead of its step; "
-                f"got {op.name}"
+                f"{what}: an index map only computes, reads and prints, for it runs ahead of its "
+                f"step; got {op.name}"
             )
 
 
-def _reads(effect: EffectInstance) -> bool:
-    return effect.kind is MemoryEffectKind.READ
+def _reads_only(op: Operation) -> bool:
+    """Whether an operation changes nothing, apart from those in its regions; a line of the log is
+    no change, and there are as many as the form runs the map."""
+    if isinstance(op, LogOp) or op.has_trait(RecursiveMemoryEffect):
+        return True
+    effects = get_effects(op)
+    return effects is not None and all(e.kind is MemoryEffectKind.READ for e in effects)
 
 
 # Outputs

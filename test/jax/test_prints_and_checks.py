@@ -67,6 +67,26 @@ def test_a_vector_is_printed_after_its_text(form: Any, capsys: pytest.CaptureFix
     assert printed.startswith("rows ") and printed.split() == "rows {{0, 1}, {128, 129}}".split()
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_index_map_prints(whole: bool, form: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def numbered(i: Any) -> Any:
+        @pl.when(i == 1)
+        def _() -> None:
+            pl.debug_print("step {}", i)
+
+        return (0, 0) if whole else (i, 0)
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    x = ramp(16, 128)
+    spec = pl.BlockSpec((16 if whole else 8, 128), numbered)
+    with simulate(form=form):
+        equal(pl.pallas_call(body, out_shape=x, grid=2, in_specs=[spec], out_specs=spec)(x), x)
+    assert set(capsys.readouterr().err.splitlines()) == {"step 1"}
+
+
 REFUSED: dict[str, tuple[Statement, str, str]] = {
     "a string": (
         lambda x, n: pl.debug_print("x {}", "text"),
