@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,6 +115,18 @@ class Codec:
         """`encode` of one piece that has no `target`, without a mask; None if nothing is gained."""
         return None
 
+    def stored(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
+        """One piece as a view of what memory holds; None if elements are narrower than a byte."""
+        return view(memory, self.storage, base, piece, self.bits)
+
+    def widened(self, stored: Array) -> Array:
+        """The carriers of `stored` elements, in memory in the order of its axes."""
+        return stored.astype(self.carrier, order="C")
+
+    def narrowed(self, array: Array) -> Array:
+        """What memory holds of carriers."""
+        return array.astype(self.storage)
+
     def item(self, buffer: Buffer, offset: int) -> Any:
         """The element at an element offset as Python has it."""
         if self.integral:
@@ -162,18 +174,7 @@ class BFloat16Codec(Codec):
     def reader(self, memory: Bytes, base: int, piece: Piece) -> Callable[[], Array] | None:
         if piece.pair < 0 or base & 1:
             return None
-        source = words(memory, base, piece, 2)
-        shape, order = _halves_apart(piece.shape, piece.pair)
-        low, high = (((slice(None),) * piece.pair + (half, ...)) for half in (0, 1))
-
-        def read() -> Array:
-            out = np.empty(shape, np.float32).transpose(order)
-            wide = out.view(np.uint32)
-            np.left_shift(source, 16, out=wide[low])
-            np.bitwise_and(source, _HIGH, out=wide[high])
-            return out
-
-        return read
+        return partial(halves(piece.shape, piece.pair), words(memory, base, piece, 2))
 
     def target(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
         return None
@@ -181,14 +182,16 @@ class BFloat16Codec(Codec):
     def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
         if piece.pair < 0 or base & 1:
             return None
-        target = words(memory, base, piece, 2)
-        low, high = (((slice(None),) * piece.pair + (half, ...)) for half in (0, 1))
+        target, join = words(memory, base, piece, 2), joined(piece.pair)
+        return lambda array: join(array, target)
 
-        def write(array: Array) -> None:
-            wide = array.view(np.uint32)
-            np.bitwise_or(wide[low] >> 16, wide[high] & _HIGH, out=target)
+    def widened(self, stored: Array) -> Array:
+        wide = stored.astype(np.uint32, order="C")
+        wide <<= 16
+        return wide.view(np.float32)
 
-        return write
+    def narrowed(self, array: Array) -> Array:
+        return (array.view(np.uint32) >> 16).astype(np.uint16)
 
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
         halves = memory.view(np.uint16)[offsets]
@@ -219,6 +222,12 @@ class ByteCodec(Codec):
 
     def target(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
         return None
+
+    def widened(self, stored: Array) -> Array:
+        return self._table[np.ascontiguousarray(stored)]
+
+    def narrowed(self, array: Array) -> Array:
+        return self._bits_of(array)
 
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
         return self._table[memory[offsets]]
@@ -274,6 +283,9 @@ class PackedCodec(Codec):
     def target(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
         return None
 
+    def stored(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
+        return None
+
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
         per_byte = 8 // self.bits
         shift = (offsets % per_byte * self.bits).astype(np.uint8)
@@ -288,6 +300,32 @@ class PackedCodec(Codec):
             at = offsets[here] // per_byte
             kept = memory[at] & ~np.uint8(int(self._mask) << (position * self.bits))
             memory[at] = kept | fields[here] << np.uint8(position * self.bits)
+
+
+def halves(shape: tuple[int, ...], pair: int) -> Callable[[Array], Array]:
+    """What gives bf16 carriers of `shape`, whose axis `pair` is that of a word, of the words."""
+    held, order = _halves_apart(shape, pair)
+    low, high = (((slice(None),) * pair + (half, ...)) for half in (0, 1))
+
+    def split(source: Array) -> Array:
+        out = np.empty(held, np.float32).transpose(order)
+        wide = out.view(np.uint32)
+        np.left_shift(source, 16, out=wide[low])
+        np.bitwise_and(source, _HIGH, out=wide[high])
+        return out
+
+    return split
+
+
+def joined(pair: int) -> Callable[[Array, Array], None]:
+    """What puts such carriers into words."""
+    low, high = (((slice(None),) * pair + (half, ...)) for half in (0, 1))
+
+    def join(array: Array, target: Array) -> None:
+        wide = array.view(np.uint32)
+        np.bitwise_or(wide[low] >> 16, wide[high] & _HIGH, out=target)
+
+    return join
 
 
 def _halves_apart(shape: tuple[int, ...], pair: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -104,6 +104,11 @@ class Access:
         # A new object each time: that a value is the same object means that it has not changed.
         return self._look.view()
 
+    def stored(self, codec: Codec, base: int, memory: Array) -> Array | None:
+        """All of the access as a view of what `memory` holds, with axes in the order of the plan,
+        if there is one."""
+        return None if self._simple is None else codec.stored(memory, base, self._simple)
+
     def taken(self, view: Array) -> Array:
         """What `load` gives of such memory as its `viewer` shows."""
         order = self.plan.order

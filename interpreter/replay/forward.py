@@ -101,16 +101,19 @@ class _Lines:
         makers = self._makers(number, source)
         moved: dict[int, Line] = {}
         for place, maker in makers.items():
-            found = None if maker.write is None else composed(maker.write, source, target)
+            found = _writing(maker, source, target)
             if found is None or self._touched(place, number, target):
                 return
-            moved[place] = maker._replace(write=found)
+            moved[place] = found
         if not makers:
             return
         self.lines[number] = None
         for place, line in moved.items():
             self.lines[place] = line
             insort(self._places[target.memory], place)
+        for place, line in moved.items():
+            if line.text == COPY:  # As from VMEM to HBM, where the array has another layout.
+                self.write_back(place)
 
     def _after(self, number: int, box: Box) -> list[int]:
         places = self._places[box.memory]
@@ -160,6 +163,18 @@ def _reading(line: Line, over: Box, under: Box) -> Line | None:
     # Elements of a word may lie apart.
     found = composed(_split(read, over.dtype), over, under)
     return None if found is None else line._replace(read=found, write=_split(write, over.dtype))
+
+
+def _writing(line: Line, over: Box, under: Box) -> Line | None:
+    """`line`, which writes the memory of `over`, writing that of `under`, if it can."""
+    read, write = line.read, line.write
+    found = None if write is None else composed(write, over, under)
+    if found is not None:
+        return line._replace(write=found)
+    if line.text != COPY or not isinstance(read, Box) or not isinstance(write, Box):
+        return None
+    found = composed(_split(write, over.dtype), over, under)
+    return None if found is None else line._replace(read=_split(read, over.dtype), write=found)
 
 
 def _split(box: Box, unit: np.dtype[Any]) -> Box:

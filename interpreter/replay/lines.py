@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pallasite.interpreter.values import Array
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.replay.narrow import Narrow
 
 COPY = "{w}[...] = {r}"
 LOOK = "{} = {r}[...]"
@@ -25,20 +28,6 @@ class Whole(NamedTuple):
     def text(self, bind: Callable[[str, Any], str]) -> str:
         """How it is made, as an expression; `bind` names a constant."""
         return self.memory
-
-
-class Made(NamedTuple):
-    """What `make` gives of a memory and two more things."""
-
-    memory: str
-    make: Callable[[Any, Any, Array], Any]
-    codec: Any
-    base: int
-
-    def text(self, bind: Callable[[str, Any], str]) -> str:
-        """How it is made, as an expression; `bind` names a constant."""
-        more = f"{bind('c', self.codec)}, {bind('c', self.base)}"
-        return f"{bind('f', self.make)}({more}, {self.memory})"
 
 
 class _Box(NamedTuple):
@@ -82,7 +71,7 @@ class Box(_Box):
         return 0 not in steps and prod(self.shape) * self.dtype.itemsize == high - low
 
 
-View = Whole | Made | Box
+View = Whole | Box
 _LEAST_ALIKE = 3
 """Views that are made at once, at least."""
 
@@ -145,6 +134,8 @@ class Line(NamedTuple):
     """What it calls of the one value that it takes, if that may only look at it."""
     ufunc: np.ufunc | None = None
     """What it computes its result with, element by element."""
+    narrow: Narrow | None = None
+    """How elements of what it reads, or writes, and nothing else, become values."""
 
     @property
     def views(self) -> list[View]:

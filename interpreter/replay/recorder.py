@@ -38,7 +38,8 @@ from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Staged
 from pallasite.interpreter.replay.apart import apart, put, take
 from pallasite.interpreter.replay.direct import Kind
-from pallasite.interpreter.replay.lines import COPY, LOOK, Box, Line, Made, View, Whole
+from pallasite.interpreter.replay.lines import COPY, LOOK, Box, Line, View, Whole
+from pallasite.interpreter.replay.narrow import Narrow, elements_of
 from pallasite.interpreter.values import Array
 
 MOST_LINES = 1 << 13
@@ -204,20 +205,23 @@ class Recorder:
         taken = self._accesses.setdefault(access, access.taken)
         view = access.viewer(ref.codec, ref.base, contents)
         read: View
+        narrow: Narrow | None = None
         if view is not None:
             read = Box.of(view, contents, memory)
             text = LOOK if look else f"{{}} = {self.bind('f', taken)}({{r}})"
         elif (part := access.part(ref.codec, ref.base, contents)) is not None:
             fill = self._fills.setdefault(access, access.filled(ref))
             read, text = Box.of(part, contents, memory), f"{{}} = {self.bind('f', fill)}({{r}})"
-        elif access.reader(ref.codec, ref.base, contents) is not None:
-            read, text = Made(memory, access.reader, ref.codec, ref.base), "{} = {r}()"
+        elif (elements := elements_of(access, ref, memory)) is not None:
+            read, narrow = elements
+            text = f"{{}} = {self.bind('f', narrow.load)}({{r}})"
         else:
             general = partial(rows.read_from, apart(ref), access.plan, access.pattern.shape)
             read, text = Whole(memory), f"{{}} = {self.bind('f', general)}({{r}})"
         size, load = (0 if look else value.nbytes), view is not None and not look
         makes = (self._new(value),)
-        self._line(Line(text, (), makes, read=read, made_bytes=size, is_load=load))
+        more: dict[str, Any] = {"made_bytes": size, "is_load": load, "narrow": narrow}
+        self._line(Line(text, (), makes, read=read, **more))
 
     def stored(self, access: Access, ref: Ref, value: Array, mask: Array | None, add: bool) -> None:
         """A store has written `value`, or added it to what was there, where `mask` is true."""
@@ -233,9 +237,10 @@ class Recorder:
             cut = self.bind("f", self._cuts.setdefault(access, access.cut))
             box = Box.of(part, contents, memory)
             self._line(Line(f"{{w}}[...] = {cut}({texts[0]})", takes, write=box))
-        elif plain and access.writer(ref.codec, ref.base, contents) is not None:
-            made = Made(memory, access.writer, ref.codec, ref.base)
-            self._line(Line(f"{{w}}({texts[0]})", takes, write=made))
+        elif plain and (elements := elements_of(access, ref, memory)) is not None:
+            box, narrow = elements
+            text = f"{self.bind('f', narrow.store)}({texts[0]}, {{w}})"
+            self._line(Line(text, takes, write=box, narrow=narrow))
         else:
             write = self.bind("f", partial(rows.write_to, apart(ref), access.plan, add=add))
             text = f"{write}({', '.join(['{w}', *texts])})"

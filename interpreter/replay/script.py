@@ -20,6 +20,7 @@ from pallasite.interpreter.process import keep_freed, products_on_one_thread
 from pallasite.interpreter.replay.direct import direct
 from pallasite.interpreter.replay.forward import forwarded
 from pallasite.interpreter.replay.lines import COPY, Box, Line, View, groups, together
+from pallasite.interpreter.replay.narrow import settled
 from pallasite.interpreter.replay.once import once
 from pallasite.interpreter.replay.recorder import Recorder, Room
 from pallasite.interpreter.values import Array, quiet
@@ -43,7 +44,7 @@ class Script:
         """What `recorder` was told of a run with so many operands."""
         lines = once(forwarded(recorder.lines))
         lines, seen = direct(lines, recorder.kinds, recorder.bind)
-        lines = [_in_parts(line, recorder.bind) for line in lines]
+        lines = [settled(_in_parts(line, recorder.bind), recorder.bind) for line in lines]
         views = {view: f"v{n}" for n, view in enumerate(_views(lines, seen))}
         used = {view.memory for view in views}
         rooms = tuple(room for room in recorder.rooms if room.name in used)

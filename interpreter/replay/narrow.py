@@ -1,0 +1,106 @@
+"""Values that memory holds as narrower elements, as bf16: read and written as these.
+
+A kernel sees them in VMEM, where the elements of two rows share words. A script sees them as what
+they are, so that they are read where they come from, and computed where they go to; what stays in
+words is taken apart, and put together, by words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pallasite.interpreter.machine.codec import BFloat16Codec, Codec, halves, joined
+from pallasite.interpreter.machine.register_access import Access
+from pallasite.interpreter.machine.rows import inverse
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.replay.lines import Box, Line
+from pallasite.interpreter.values import Array
+
+Order = tuple[int, ...]
+
+
+class Narrow(NamedTuple):
+    """How elements become values, and in which order of axes these lie in memory."""
+
+    codec: Codec
+    order: Order
+
+    @property
+    def load(self) -> Callable[[Array], Array]:
+        """What makes values of a view of elements."""
+        return _loading(*self)
+
+    @property
+    def store(self) -> Callable[[Array, Array], None]:
+        """What writes values to a view of elements."""
+        return _storing(self.codec)
+
+
+def elements_of(access: Access, ref: Ref, memory: str) -> tuple[Box, Narrow] | None:
+    """What is accessed as elements of `memory`, which has the contents of the ref."""
+    contents = ref.buffer.bytes
+    stored = access.stored(ref.codec, ref.base, contents)
+    if stored is None:
+        return None
+    narrow = Narrow(ref.codec, access.plan.order)
+    return Box.of(stored.transpose(inverse(narrow.order)), contents, memory), narrow
+
+
+def settled(line: Line, bind: Callable[[str, Any], str]) -> Line:
+    """`line`, once nobody moves what it reads and writes any more."""
+    if line.narrow is None:
+        return line
+    codec, order = line.narrow
+    box = line.write if line.read is None else line.read
+    pair = _pair(box) if isinstance(codec, BFloat16Codec) and isinstance(box, Box) else None
+    if pair is None or not isinstance(box, Box):
+        return line
+    inner = [axis for axis in order if axis != pair]
+    shape, strides = ([sizes[axis] for axis in inner] for sizes in (box.shape, box.strides))
+    words = Box(box.memory, tuple(shape), np.dtype(np.uint32), box.first, tuple(strides))
+    if line.read is None:
+        join = bind("f", _joining(order, order.index(pair)))
+        return line._replace(text=f"{join}({line.text.partition('(')[2]}", write=words)
+    held = tuple(box.shape[axis] for axis in order)
+    text = f"{{}} = {bind('f', _splitting(held, order, order.index(pair)))}({{r}})"
+    return line._replace(text=text, read=words)
+
+
+def _pair(box: Box) -> int | None:
+    """The axis along which the elements of a word lie, if `box` has whole words of two."""
+    sizes = list(zip(box.shape, box.strides, strict=True))
+    pairs = [axis for axis, size in enumerate(sizes) if size == (2, 2)]
+    others = [step for n, step in sizes if n > 1 and (n, step) != (2, 2)]
+    if box.first % 4 or len(pairs) != 1 or any(step % 4 for step in others):
+        return None
+    return pairs[0]
+
+
+@lru_cache(maxsize=1 << 8)
+def _loading(codec: Codec, order: Order) -> Callable[[Array], Array]:
+    back = inverse(order)
+    return lambda elements: codec.widened(elements.transpose(order)).transpose(back)
+
+
+@lru_cache(maxsize=1 << 4)
+def _storing(codec: Codec) -> Callable[[Array, Array], None]:
+    def store(array: Array, elements: Array) -> None:
+        elements[...] = codec.narrowed(array)
+
+    return store
+
+
+@lru_cache(maxsize=1 << 8)
+def _splitting(shape: tuple[int, ...], order: Order, pair: int) -> Callable[[Array], Array]:
+    split, back = halves(shape, pair), inverse(order)
+    return lambda words: split(words).transpose(back)
+
+
+@lru_cache(maxsize=1 << 8)
+def _joining(order: Order, pair: int) -> Callable[[Array, Array], None]:
+    join = joined(pair)
+    return lambda array, words: join(array.transpose(order), words)

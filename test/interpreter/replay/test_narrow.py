@@ -1,0 +1,90 @@
+"""Elements narrower than values are read, and written, as what they are, wherever they lie."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16, float8_e4m3fn
+
+from pallasite import api
+from pallasite.interpreter.replay.repeats import BEFORE
+from pallasite.interpreter.run import Prepared, execute, prepare
+from pallasite.targets import get_target
+
+V5E = get_target("v5e")
+KINDS = {"bf16": bfloat16, "f8E4M3FN": float8_e4m3fn}
+
+
+def kernel(element: str, body: str, results: str = "") -> Prepared:
+    """A windowed kernel over four blocks of 16 rows (of 32, of a byte)."""
+    rows = 32 if element[:2] == "f8" else 16
+    block = f"memref<{rows}x256x{element}, #tpu.memory_space<vmem>>"
+    kinds = f"[tensor<{4 * rows}x256x{element}>]"
+    window = f"{{transform_indices = @rows, window_bounds = array<i64: {rows}, 256>}}"
+    text = f"""
+    module attributes {{tpu.call = {{operands = {kinds}, results = {kinds}, aliases = array<i64>, settings = "{{}}"}}}} {{
+    func.func @main(%i: i32, %x: {block}, %o: {block}) attributes {{
+        dimension_semantics = [#tpu.dimension_semantics<arbitrary>], iteration_bounds = array<i64: 4>,
+        scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, tpu.core_type = #tpu.core_type<tc>,
+        window_params = [{window}, {window}]}} {{
+      %c0 = arith.constant 0 : index
+      {body.replace("MEM", block).replace("VEC", f"vector<{rows}x256x{element}>")}
+      return
+    }}
+    func.func @rows(%i: i32) -> (i32, i32) {{
+      %c0 = arith.constant 0 : i32
+      return %i, %c0 : i32, i32
+    }} }}"""  # noqa: E501
+    return prepare(api.lower(api.parse(text), "tiles", "v5e"), target=V5E)
+
+
+def run(prepared: Prepared, x: Any, driver: Any = "compiled") -> Any:
+    module = prepared.described.module
+    again = prepared if driver == "compiled" else None
+    return execute(module, [[x]], target=V5E, prepared=again, driver=driver).outputs[0][0]
+
+
+def drawn(element: str, seed: int) -> Any:
+    """All numbers, NaNs among them."""
+    dtype = np.dtype(KINDS[element])
+    rows = 128 if dtype.itemsize == 1 else 64
+    words = np.random.default_rng(seed).integers(0, 256, (rows, 256 * dtype.itemsize), np.uint8)
+    return words.view(dtype)
+
+
+MOVES = "%a = vector.load %x[%c0, %c0] : MEM, VEC\n vector.store %a, %o[%c0, %c0] : MEM, VEC"
+
+
+@pytest.mark.parametrize("element", KINDS)
+def test_a_block_is_read_and_written_in_arrays(element: str) -> None:
+    prepared = kernel(element, MOVES)
+    for _ in range(BEFORE + 1):
+        run(prepared, drawn(element, 0))
+    (replay,) = prepared.repeats.replays.values()
+    assert not replay.script.rooms, "nothing is fetched"
+    # A block: what makes values of elements, and what makes elements of values.
+    assert len(re.findall(r"\bf\d+\(x0, ", replay.script.text)) == 4
+    for seed in (1, 2):
+        x = drawn(element, seed)
+        found, expected = run(prepared, x), run(prepared, x, "reference")
+        assert found.tobytes() == expected.tobytes()
+
+
+def test_what_stays_in_memory_is_read_by_words() -> None:
+    body = """
+    %v = vector.load %x[%c0, %c0] : MEM, VEC
+    vector.store %v, %o[%c0, %c0] : MEM, VEC
+    %a = vector.load %o[%c0, %c0] : MEM, VEC
+    %b = arith.addf %a, %a : VEC
+    vector.store %b, %o[%c0, %c0] : MEM, VEC
+    """
+    prepared = kernel("bf16", body)
+    for _ in range(BEFORE + 1):
+        run(prepared, drawn("bf16", 0))
+    assert prepared.repeats.replays
+    for seed in (1, 2):
+        x = drawn("bf16", seed)
+        assert run(prepared, x).tobytes() == run(prepared, x, "reference").tobytes()
