@@ -11,7 +11,6 @@ from typing import Any, cast
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
@@ -21,6 +20,7 @@ from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
 from pallasite.passes.check_kernel.masks import masks_elements
 from pallasite.passes.check_kernel.part_accesses import load_rule, part_of_tile_rule
 from pallasite.passes.check_kernel.rules import RuleTable
+from pallasite.passes.check_kernel.unproven import unproven
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import VIEWS, has_large_halves, rows_of_tiles, tile_rows
 from pallasite.passes.spaced_out import Along, spaced_out
@@ -184,7 +184,7 @@ def _alignment(op: Operation, target: Target) -> None:
     """A dynamic index along lanes or rows needs a proof of where in a tile it starts."""
     for dim, index, divisor in _dynamic_indices(op, target, large_halves=False):
         if remainder(index, divisor) is None:
-            raise _unproven(op, dim, divisor)
+            raise unproven(op, dim, divisor)
 
 
 def _whole_alignment(op: Operation, target: Target) -> None:
@@ -196,7 +196,7 @@ def _whole_alignment(op: Operation, target: Target) -> None:
     large_halves = bit_width(base.type) == 16 and has_large_halves(base, target)
     for dim, index, divisor in _dynamic_indices(op, target, large_halves=large_halves):
         if constant_of(index) is None and remainder(index, divisor) != 0:
-            raise _unproven(op, dim, divisor)
+            raise unproven(op, dim, divisor)
 
 
 def _dynamic_indices(
@@ -218,50 +218,6 @@ def _dynamic_indices(
             divisor = min(divisor, rows_of_tiles(base_of(op), target))
         if divisor > 1:
             yield dim, index, divisor
-
-
-_SINGLE = (
-    "single numbers of any place are read from SMEM: pl.BlockSpec(memory_space=pltpu.SMEM), or "
-    "a part that is copied there with pltpu.sync_copy"
-)
-
-
-def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
-    single = cast(AnyMemRef, base_of(op).type).get_shape()[dim] == 1
-    return refusal(
-        op, "unproven-alignment",
-        f"cannot prove that the index in dimension {dim} is a multiple of {divisor}",
-        *(["write 0: the dimension has a single element"] if single else []),
-        f"write pl.multiple_of(index, {divisor}) if it is one, or {_at_any_place(op, dim)}",
-        *([_SINGLE] if not stores(op) and max(accessed_shape(op)) == 1 else []),
-    )  # fmt: skip
-
-
-def _at_any_place(op: Operation, dim: int) -> str:
-    """What reads or writes a place that begins no tile."""
-    shape, accessed = cast(AnyMemRef, base_of(op).type).get_shape(), accessed_shape(op)
-    size, count, flat = shape[dim], accessed[dim], len(shape) == 1
-    # Flat vectors are not rotated.
-    row = ".reshape(1, -1)" if flat else ""
-    axis = dim + flat
-    if not stores(op):
-        part = ", ".join(["0"] * flat + [":"] * dim + [f":{count}"])
-        return (
-            "load an aligned block and rotate it: "
-            f"pltpu.roll(ref[...]{row}, -index % {size}, {axis})[{part}]"
-        )
-    if count == 1:
-        return (
-            "choose where the value goes: ref[...] = jnp.where("
-            f"lax.broadcasted_iota(jnp.int32, ref.shape, {dim}) == index, value, ref[...])"
-        )
-    pads = tuple((0, size - count if d == axis else 0) for d in range(len(shape) + flat))
-    numbered = f"(1, {size})" if flat else "ref.shape"
-    return (
-        f"rotate the padded value into place: ref[...] = jnp.where((k >= index) & (k < index + "
-        f"{count}), pltpu.roll(jnp.pad(value{row}, {pads}), index, {axis}), ref[...]{row})"
-        f"{'[0]' * flat}, with k = lax.broadcasted_iota(jnp.int32, {numbered}, {axis})"
-    )
 
 
 def _short_rows(op: Operation, target: Target) -> None:

@@ -186,5 +186,6 @@ def _refused(op: Operation, target: Target) -> Unsupported:
         "along sublanes, and moving it into "
         f"lanes takes a gather along sublanes, which {target.name} does not have",
         "after a reduction, keep the reduced dimension (keepdims=True) and store the result as a "
-        "column, or as a row if it is transposed: jnp.sum(x, 1, keepdims=True).T",
+        "column, or as a row if it is transposed: jnp.sum(x, 1, keepdims=True).T; take columns out "
+        "as columns, x[:, i : i + 1], not x[:, i]",
     )

@@ -221,7 +221,7 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "number at a computed place": (
         number_at(pltpu.VMEM),
-        "cannot prove that the index in dimension 1",
+        "cannot prove that the index in the last dimension",
         "read from SMEM: pl.BlockSpec(memory_space=pltpu.SMEM)",
         number_at(pltpu.SMEM),
         jnp.full(X.shape, X[3, 5]),
