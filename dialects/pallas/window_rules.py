@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 from pallasite.dialects.kernel import DYNAMIC, broken_grid_rule
 from pallasite.dialects.pallas.attrs import DimKind, WindowAttr
 from pallasite.dialects.pallas.scope import check_yield
-from pallasite.dialects.tpu.debug import LogOp
+from pallasite.dialects.tpu import ACTS_OF_MAPS
 from pallasite.dialects.types import bit_width
 from pallasite.dialects.verification import BrokenRule
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -185,17 +185,17 @@ def _check_region(
         given = op.name == "pallas.num_programs" and not asks_sizes
         if given or op.name == "pallas.program_id":
             raise VerifyException(f"{what}: an index map is given its position, got {op.name}")
-        if not _reads_only(op):
+        if not _is_ahead(op):
             raise VerifyException(
-                f"{what}: an index map only computes, reads and prints, for it runs ahead of its "
-                f"step; got {op.name}"
+                f"{what}: an index map only computes, reads, prints and asserts, for it runs "
+                f"ahead of its step; got {op.name}"
             )
 
 
-def _reads_only(op: Operation) -> bool:
-    """Whether an operation changes nothing, apart from those in its regions; a line of the log is
-    no change, and there are as many as the form runs the map."""
-    if isinstance(op, LogOp) or op.has_trait(RecursiveMemoryEffect):
+def _is_ahead(op: Operation) -> bool:
+    """Whether an operation may run before its step, apart from those in its regions: it changes
+    nothing, or only says something, which is said as often as the form runs the map."""
+    if isinstance(op, ACTS_OF_MAPS) or op.has_trait(RecursiveMemoryEffect):
         return True
     effects = get_effects(op)
     return effects is not None and all(e.kind is MemoryEffectKind.READ for e in effects)

@@ -57,6 +57,7 @@ from pallasite.dialects.tpu.convert import (
     WeirdOp,
 )
 from pallasite.dialects.tpu.debug import (
+    ACTS_OF_MAPS,
     LogBufferOp,
     LogOp,
 )
@@ -219,6 +220,7 @@ Tpu = Dialect(
 )
 
 __all__ = [
+    "ACTS_OF_MAPS",
     "AllReduceOp",
     "AssumeLayoutOp",
     "AssumeMultipleOp",

@@ -1,4 +1,4 @@
-"""What a kernel prints."""
+"""What a kernel prints, and what its index maps may do besides computing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.cf import AssertOp
 from pallasite.dialects.tpu.base import (
     ANY,
     BOOL_ATTR,
@@ -67,3 +68,6 @@ class LogBufferOp(TpuOp):
 
 
 OPERATIONS = (LogOp, LogBufferOp)
+
+ACTS_OF_MAPS = (*OPERATIONS, AssertOp)
+"""What an index map may do besides computing and reading: it tells, and changes nothing."""

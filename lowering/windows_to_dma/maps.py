@@ -14,22 +14,21 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import VerifyError
-from pallasite.dialects import arith, cf, memref
+from pallasite.dialects import arith, memref
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.tpu import IterationBoundOp, LogBufferOp, LogOp
+from pallasite.dialects.tpu import ACTS_OF_MAPS, IterationBoundOp
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.passes.effects import has_no_effects
 from pallasite.passes.ranges import Range, is_judged, range_of_operation
 from pallasite.passes.scalar_folds import fold_numbers
 
 _Known = dict[SSAValue, Scalar]
-_ACTS = (LogOp, LogBufferOp, cf.AssertOp)
 
 
 def acts(function: FuncOp) -> bool:
     """Whether an index map does more than compute, read and allocate: it prints or asserts."""
     inner = (op for block in function.body.blocks for op in block.walk())
-    return any(isinstance(op, _ACTS) for op in inner)
+    return any(isinstance(op, ACTS_OF_MAPS) for op in inner)
 
 
 def evaluate(

@@ -67,9 +67,49 @@ def test_a_vector_is_printed_after_its_text(form: Any, capsys: pytest.CaptureFix
     assert printed.startswith("rows ") and printed.split() == "rows {{0, 1}, {128, 129}}".split()
 
 
+def copied_in_blocks(index_map: Callable[[Any], Any]) -> Any:
+    """Two blocks of rows, copied by a kernel that finds its input by `index_map`."""
+    x = ramp(16, 128)
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    return pl.pallas_call(
+        body,
+        out_shape=x,
+        grid=(2,),
+        in_specs=[pl.BlockSpec((8, 128), index_map)],
+        out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+    )(x)
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "vreg"])
+def test_an_index_map_prints(form: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def index_map(i: Any) -> Any:
+        pl.debug_print("block {}", i)
+        return 1 - i, 0
+
+    with simulate(form=form):
+        equal(copied_in_blocks(index_map), jnp.roll(ramp(16, 128), 8, 0))
+    assert set(capsys.readouterr().err.splitlines()) == {"block 0", "block 1"}
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "vreg"])
+def test_an_index_map_checks(form: Any) -> None:
+    def index_map(i: Any) -> Any:
+        pl.debug_check(i < 1, "too far")
+        return i, 0
+
+    with simulate(form=form), pl.enable_debug_checks(True):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="too far"):
+            jax.block_until_ready(copied_in_blocks(index_map))
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("whole", [True, False])
-def test_an_index_map_prints(whole: bool, form: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_branch_of_an_index_map_prints(
+    whole: bool, form: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     def numbered(i: Any) -> Any:
         @pl.when(i == 1)
         def _() -> None:

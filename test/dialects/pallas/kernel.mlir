@@ -101,3 +101,23 @@ pallas.kernel @signs grid (4 arbitrary)
   output %o: tensor<32x128xf32> in vmem block (8, 128) at (-(-d0 - 2), -3 + 3)
 {
 }
+
+// An index map tells what it finds, and changes nothing.
+
+// CHECK-LABEL: pallas.kernel @told grid (4)
+// CHECK-NEXT: input %x: tensor<32x128xf32> in vmem block (8, 128) at (%i) {
+// CHECK-NEXT: tpu.log "block $0" {formatted = true} : [%i] : i32
+// CHECK-NEXT: %zero = arith.constant 0 : i32
+// CHECK: pallas.yield %i, %zero : i32, i32
+pallas.kernel @told grid (4)
+  input %x: tensor<32x128xf32> in vmem block (8, 128) at (%i) {
+      tpu.log "block $0" {formatted = true} : [%i] : i32
+      %zero = arith.constant 0 : i32
+      %four = arith.constant 4 : i32
+      %inside = arith.cmpi slt, %i, %four : i32
+      cf.assert %inside, "too far"
+      pallas.yield %i, %zero : i32, i32
+    }
+  output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
+{
+}

@@ -173,7 +173,7 @@ pallas.kernel @k grid (4)
 
 // -----
 
-// CHECK: 'pallas.kernel': input 0 (%x): an index map only computes, reads and prints, for it runs ahead of its step; got pallas.store
+// CHECK: 'pallas.kernel': input 0 (%x): an index map only computes, reads, prints and asserts, for it runs ahead of its step; got pallas.store
 pallas.kernel @k grid (4)
   prefetch %t: tensor<4xi32>
   input %x: tensor<32x256xf32> in vmem block (8, 128) at (%i, %s) {
