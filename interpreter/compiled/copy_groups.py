@@ -1,12 +1,12 @@
-"""Copies in loops that are awaited as soon as they are started, and views that only they use."""
+"""Copies in loops, their waits, and the views that only these use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.func import FuncOp
@@ -20,30 +20,61 @@ from pallasite.interpreter.machine.paths import Cast, Cut, Path, Squeeze
 from pallasite.interpreter.meanings import Facts, lookup
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CopyGroup:
-    """A copy with its wait, and what leads to their ends."""
+    """A copy that is started, awaited, or both at once, and what leads to its ends."""
 
-    ops: tuple[Operation, ...]
-    """All of them, in order: views that nobody else uses, the start and the wait."""
-    start: tpu.EnqueueDmaOp
-    wait: tpu.WaitDma2Op
+    start: tpu.EnqueueDmaOp | None
+    wait: tpu.WaitDma2Op | None
+    views: tuple[Operation, ...]
+    """Those that only copies and waits use, in order."""
     roots: tuple[SSAValue, ...]
     """What the paths to the semaphore, the source and the target begin at."""
     paths: tuple[Path, ...]
     starts: tuple[SSAValue, ...]
     """What is given to the paths."""
 
+    @property
+    def last(self) -> Operation:
+        """Where it is done."""
+        last = self.wait or self.start
+        assert last is not None
+        return last
 
-def copy_groups(func: FuncOp, facts: Facts) -> Iterator[CopyGroup]:
-    """Those of `func`, none of which share an operation."""
+
+_Pair = tuple[tpu.EnqueueDmaOp | None, tpu.WaitDma2Op | None]
+
+
+def copy_groups(func: FuncOp, facts: Facts) -> list[CopyGroup]:
+    """Those of `func`; several may share views, which the first of them takes at once."""
+    blocks: dict[Block, list[_Pair]] = {}
+    for pair in _pairs(func):
+        op = pair[1] or pair[0]
+        if op is not None and op.parent is not None:
+            blocks.setdefault(op.parent, []).append(pair)
+    found: list[CopyGroup] = []
+    for block, pairs in blocks.items():
+        own = _own_views(block, pairs)
+        for pair in pairs:
+            group = _group(pair, own, facts)
+            if group is not None:
+                found.append(group)
+    return found
+
+
+def _pairs(func: FuncOp) -> list[_Pair]:
+    """Copies and waits in loops, of which two that follow each other are one."""
+    found: list[_Pair] = []
+    taken: set[Operation] = set()
     for op in operations(func):
-        if isinstance(op, tpu.WaitDma2Op) and _is_repeated(op):
-            enqueue = _start_of(op)
-            if enqueue is not None:
-                group = _group(enqueue, op, facts)
-                if group is not None:
-                    yield group
+        if isinstance(op, tpu.WaitDma2Op) and len(op.operands) == 3 and _is_repeated(op):
+            start = _start_of(op)
+            if start is not None:
+                taken.add(start)
+            found.append((start, op))
+        elif isinstance(op, tpu.EnqueueDmaOp) and is_plain(op) and _is_repeated(op):
+            found.append((op, None))
+    return [pair for pair in found if pair[1] is not None or pair[0] not in taken]
 
 
 def _is_repeated(op: Operation) -> bool:
@@ -63,7 +94,20 @@ def _start_of(wait: tpu.WaitDma2Op) -> tpu.EnqueueDmaOp | None:
     if not isinstance(op, tpu.EnqueueDmaOp) or not is_plain(op):
         return None
     ends = zip(_ends(op), _ends(wait), strict=True)
-    return op if all(_are_same(one, other) for one, other in ends) else None
+    if not all(_are_same(one, other) for one, other in ends):
+        return None
+    between = op.next_op
+    while between is not None and between is not wait:
+        if _is_view(between) and not _serves(between, wait):
+            return None
+        between = between.next_op
+    return op
+
+
+def _serves(view: Operation, wait: tpu.WaitDma2Op) -> bool:
+    """Whether nobody but `wait`, or views that serve it, uses `view`."""
+    users = [use.operation for use in view.results[0].uses]
+    return all(user is wait or (_is_view(user) and _serves(user, wait)) for user in users)
 
 
 def _ends(op: tpu.EnqueueDmaOp | tpu.WaitDma2Op) -> list[SSAValue]:
@@ -97,63 +141,83 @@ def _are_same(one: SSAValue, other: SSAValue) -> bool:
     return len(a.operands) == len(b.operands) and all(map(_are_same, a.operands, b.operands))
 
 
-def _group(enqueue: tpu.EnqueueDmaOp, wait: tpu.WaitDma2Op, facts: Facts) -> CopyGroup | None:
-    own = _own_views(enqueue, wait)
-    if any(op not in own for op in _between(enqueue, wait) if _is_view(op)):
+def _behind(pair: _Pair) -> Iterator[Operation]:
+    """The views in the block of `pair` that lead to its ends."""
+    for op in pair:
+        for end in () if op is None else _ends(op):
+            while isinstance(view := end.owner, Operation) and _is_view(view):
+                if op is None or view.parent is not op.parent:
+                    break
+                yield view
+                end = view.operands[0]
+
+
+def _own_views(block: Block, pairs: Sequence[_Pair]) -> set[Operation]:
+    """The views that only the `pairs` of `block` use, and that may as well be taken where the first
+    of them is done: nothing that could fail, or change anything, is between."""
+    behind = {pair: list(_behind(pair)) for pair in pairs}
+    last: dict[Operation, _Pair] = {op: pair for pair in pairs for op in pair if op is not None}
+    own = {view for views in behind.values() for view in views}
+    while True:
+        users = own.union(last)
+        kept = {view for view in own if all(u.operation in users for u in view.results[0].uses)}
+        if kept == own:
+            kept = own.difference(_far(block, own, last, behind))
+        if kept == own:
+            return own
+        own = kept
+
+
+def _far(
+    block: Block,
+    own: set[Operation],
+    last: dict[Operation, _Pair],
+    behind: dict[_Pair, list[Operation]],
+) -> set[Operation]:
+    """The views among `own` that something else is behind of, before they are used."""
+    near: set[Operation] = set()
+    used: set[Operation] = set()
+    far: set[Operation] = set()
+    for op in block.ops:
+        pair = last.get(op)
+        if op in own:
+            near.add(op)
+        elif pair is not None and op is (pair[1] or pair[0]):
+            views = own.intersection(behind[pair])
+            far |= views - near - used
+            used |= views
+            near = set()
+        elif pair is None and not is_quiet(op):
+            near = set()
+    return far
+
+
+def _group(pair: _Pair, own: set[Operation], facts: Facts) -> CopyGroup | None:
+    start, wait = pair
+    if wait is not None and DYNAMIC_INDEX in shape_of(wait.dst.type):
         return None
+    first = start or wait
+    assert first is not None
+    views = own.intersection(_behind(pair))
     given: list[SSAValue] = []
-    ends = [_path(end, own, given, facts) for end in _ends(enqueue)]
-    ops = [op for op in [*own, enqueue, wait] if op.parent is wait.parent]
+    ends = [_path(end, own, given, facts) for end in _ends(first)]
+    if not views and None in pair:
+        return None
     return CopyGroup(
-        _in_order(wait, set(ops)), enqueue, wait, tuple(root for root, _ in ends),
-        tuple(path for _, path in ends), tuple(given),
+        start, wait, _in_order(wait or first, views), tuple([root for root, _ in ends]),
+        tuple([path for _, path in ends]), tuple(given),
     )  # fmt: skip
 
 
-def _between(enqueue: Operation, wait: Operation) -> Iterator[Operation]:
-    op = enqueue.next_op
-    while op is not None and op is not wait:
-        yield op
-        op = op.next_op
-
-
-def _in_order(wait: Operation, ops: set[Operation]) -> tuple[Operation, ...]:
-    """The operations `ops` of the block of `wait`, which is the last one."""
+def _in_order(last: Operation, ops: set[Operation]) -> tuple[Operation, ...]:
+    """The operations `ops`, all before `last` in its block."""
     found: list[Operation] = []
-    op: Operation | None = wait
+    op = last.prev_op
     while op is not None and len(found) < len(ops):
         if op in ops:
             found.append(op)
         op = op.prev_op
     return tuple(found[::-1])
-
-
-def _own_views(enqueue: tpu.EnqueueDmaOp, wait: tpu.WaitDma2Op) -> set[Operation]:
-    """The views that only the copy and its wait use, and that may as well be taken where it begins:
-    nothing that could fail, or change anything, is between."""
-    wanted: set[Operation] = set()
-    for end in [*_ends(enqueue), *_ends(wait)]:
-        while isinstance(owner := end.owner, Operation) and _is_view(owner):
-            wanted.add(owner)
-            end = owner.operands[0]
-    while True:
-        near = _near(wait, wanted | {enqueue})
-        users = near | {enqueue, wait}
-        kept = {op for op in near if all(u.operation in users for u in op.results[0].uses)}
-        if kept == wanted:
-            return kept
-        wanted = kept
-
-
-def _near(wait: Operation, wanted: set[Operation]) -> set[Operation]:
-    """The views among `wanted` with nothing but these, and arithmetic, between them and `wait`."""
-    found: set[Operation] = set()
-    op = wait.prev_op
-    while op is not None and (op in wanted or is_quiet(op)):
-        if _is_view(op):
-            found.add(op)
-        op = op.prev_op
-    return found
 
 
 def _path(

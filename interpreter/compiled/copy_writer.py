@@ -1,17 +1,25 @@
-"""Writes a copy that is awaited as soon as it is started as one call (`copy_groups`, `prompt`)."""
+"""Writes copies in loops, and waits for them, as one call each (`copy_groups`, `prompt`)."""
 
 from __future__ import annotations
 
 from abc import ABC
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
 
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.scf import ForOp
+from pallasite.dialects.types import element_type, shape_of
+from pallasite.interpreter import driver
 from pallasite.interpreter.compiled.copy_groups import CopyGroup, copy_groups
+from pallasite.interpreter.compiled.copy_loops import copy_loop
 from pallasite.interpreter.compiled.slim_writer import SlimWriter
-from pallasite.interpreter.machine.prompt import Prompt
+from pallasite.interpreter.effects.dma import counts_bytes
+from pallasite.interpreter.machine.codec import codec
+from pallasite.interpreter.machine.prompt import Await, Prompt, Start
 
 if TYPE_CHECKING:
     from pallasite.interpreter.compiled.compiled import Program
@@ -26,26 +34,76 @@ class CopyWriter(SlimWriter, ABC):
 
     def __init__(self, program: Program, func: FuncOp):
         super().__init__(program, func)
-        self._put_off: dict[Operation, CopyGroup] = {}
-        """By operation the copy that it belongs to."""
+        self._copies: dict[Operation, CopyGroup] = {}
+        """By the operation with which each ends."""
+        self._put_off: set[Operation] = set()
+        """What is only written with copies."""
+        self._calls: dict[CopyGroup, Any] = {}
+        self._is_general = False
         if not program.facts.profile:
             for group in copy_groups(func, program.facts):
-                self._put_off.update(dict.fromkeys(group.ops, group))
+                self._copies[group.last] = group
+                self._put_off.update(group.views)
+                if group.start is not None and group.wait is not None:
+                    self._put_off.add(group.start)
 
     def _write_copy(self, op: Operation) -> bool:
         """Writes the copy that ends with `op`; nothing yet for what is before that."""
-        group = self._put_off.get(op)
-        if group is None:
+        if self._is_general:
             return False
-        if op is not group.wait:
-            return True
-        places = source_location(group.start), source_location(group.wait)
-        copy = Prompt(group.paths, len(group.starts), *places)
-        names = ["core", *[self._names[value] for value in (*group.roots, *group.starts)]]
-        self._line(f"if not {self._bind('c', copy)}({', '.join(names)}):")
+        group = self._copies.get(op)
+        if group is None:
+            return op in self._put_off
+        roots = [self._names[root] for root in group.roots]
+        if group.start is None:
+            # What a wait does not look at.
+            pairs = list(zip(roots, group.paths, strict=True))
+            roots = roots[:1] + [root if path else "None" for root, path in pairs[1:]]
+        names = ["core", *roots, *[self._names[start] for start in group.starts]]
+        self._line(f"if not {self._bind('c', self._call_of(group))}({', '.join(names)}):")
         self._depth += 1
-        for member in group.ops:
-            del self._put_off[member]
-            self._operation(member)
+        self._is_general = True
+        for member in (*group.views, group.start, group.wait):
+            if member is not None:
+                self._operation(member)
+        self._is_general = False
         self._depth -= 1
         return True
+
+    def _call_of(self, group: CopyGroup) -> Any:
+        known = self._calls.get(group)
+        if known is None:
+            known = self._calls[group] = _call_of(group)
+        return known
+
+    def _loop_at_once(self, op: ForOp, bounds: Sequence[str]) -> str | None:
+        """A call that does all turns of a loop of copies, and says whether it has."""
+        block = op.body.block
+        groups = [group for member in block.ops if (group := self._copies.get(member)) is not None]
+        if self._is_general or any(group.start is None or group.wait is None for group in groups):
+            return None
+        calls = [self._call_of(group) for group in groups]
+        found = copy_loop(op, groups, calls, self.program.facts, driver.steps_of(block))
+        if found is None:
+            return None
+        call, given = found
+        names = ["core", "budget", *bounds, *[self._names[value] for value in given]]
+        return f"{self._bind('c', call)}({', '.join(names)})"
+
+
+def _call_of(group: CopyGroup) -> Any:
+    start, wait = group.start, group.wait
+    paths, count = group.paths, len(group.starts)
+    if start is None:
+        assert wait is not None
+        amount = _byte_count(wait.dst.type) if counts_bytes(wait.semaphore) else 1
+        return Await(paths, count, amount, source_location(wait))
+    at = source_location(start)
+    if wait is not None:
+        return Prompt(paths, count, at, source_location(wait))
+    assert start.target_semaphore is not None
+    return Start(paths, count, counts_bytes(start.target_semaphore), at)
+
+
+def _byte_count(type: Attribute) -> int:
+    return (prod(shape_of(type)) * codec(element_type(type)).bits + 7) >> 3

@@ -257,6 +257,10 @@ class FunctionWriter(CopyWriter):
         low, high, step, *initial = self._uses(op)
         carried = self._carried(block.args[1:], op.results)
         self._assign(carried, initial)
+        at_once = self._loop_at_once(op, (low, high, step))
+        if at_once is not None:
+            self._line(f"if not {at_once}:")
+            self._depth += 1
         index = self._define(block.args[0])
         if op.unsigned_cmp is None:
             self._line(f"for {index} in loop_range({low}, {high}, {step}):")
@@ -266,7 +270,7 @@ class FunctionWriter(CopyWriter):
         self._depth += 1
         self._assign(carried, self._scoped(block))
         self._line("pass")
-        self._depth -= 1
+        self._depth -= 1 if at_once is None else 2
 
     def _carried(self, arguments: Sequence[SSAValue], results: Sequence[SSAValue]) -> list[str]:
         """One name for each loop-carried value: the block argument's and the result's at once.

@@ -53,7 +53,7 @@ def _operands(op: tpu.EnqueueDmaOp | tpu.WaitDmaOp) -> Callable[[tuple[Any, ...]
     return spread
 
 
-def _counts_bytes(semaphore: SSAValue) -> bool:
+def counts_bytes(semaphore: SSAValue) -> bool:
     """Whether transfers add their bytes to a semaphore, and not one each."""
     type = semaphore.type
     return isinstance(type, MemRefType) and isinstance(type.element_type, tpu.DMASemaphoreType)
@@ -142,9 +142,9 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
         core.enqueue(source, target, received, sent, at=at, reach=beyond, peer=other, edge=edge)
 
     def local(core: Core, source: Ref, target: Ref, received: Ref) -> None:
-        core.start(source, target, received, target.byte_count if counts_bytes else 1, at)
+        core.start(source, target, received, target.byte_count if in_bytes else 1, at)
 
-    counts_bytes = _counts_bytes(semaphore)
+    in_bytes = counts_bytes(semaphore)
     return local if is_plain(op) else fn
 
 
@@ -152,10 +152,10 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
 def wait2(op: tpu.WaitDma2Op, facts: Facts) -> Callable[..., Steps]:
     """Waits for as many bytes as `dst` has; the ids say nothing about where."""
     at = source_location(op)
-    counts_bytes = _counts_bytes(op.semaphore)
+    in_bytes = counts_bytes(op.semaphore)
 
     def fn(core: Core, semaphore: Ref, source: Ref, target: Ref, *ids: int) -> Steps:
-        return core.wait(semaphore, target.byte_count if counts_bytes else 1, at)
+        return core.wait(semaphore, target.byte_count if in_bytes else 1, at)
 
     return fn
 

@@ -93,6 +93,10 @@ class Transfer:
         """Writes `target`, the target on the receiver, with what was read or is there now."""
         copy(self.data or self.source, target, self.location)
 
+    def land(self) -> bool:
+        """Copies, if that is all prepared and nothing is wrong; else does nothing."""
+        return False
+
     def drop_data(self) -> None:
         """Forgets what was read."""
         if self.data is not None:
@@ -231,15 +235,16 @@ class Engine:
 
     def _land(self, transfer: Transfer) -> None:
         """`finish` of a plain transfer, the last one that will credit its semaphore."""
-        source, target = transfer.source, transfer.target
-        if source.buffer.freed or target.buffer.freed:
-            check_in_scope(transfer, source)
-            check_in_scope(transfer, target)
-        if source.codec.bits != target.codec.bits:
-            raise unlike(source, target, transfer.location)
-        copy_elements(source, target)
-        if target.buffer.landed is not None:
-            target.buffer.landed[target.base, target.starts, target.shape] = target.digits
+        if not transfer.land():
+            source, target = transfer.source, transfer.target
+            if source.buffer.freed or target.buffer.freed:
+                check_in_scope(transfer, source)
+                check_in_scope(transfer, target)
+            if source.codec.bits != target.codec.bits:
+                raise unlike(source, target, transfer.location)
+            copy_elements(source, target)
+            if target.buffer.landed is not None:
+                target.buffer.landed[target.base, target.starts, target.shape] = target.digits
         transfer.read = transfer.done = True
         del self.flying[transfer]
         semaphore = transfer.target_semaphore

@@ -169,6 +169,20 @@ def _way(ref: Ref, path: Path) -> Way | None:
     )  # fmt: skip
 
 
+def follow(ref: Ref, path: Path, given: Sequence[int]) -> Ref:
+    """The part of `ref` that `path` leads to for what is `given`."""
+    for step in path:
+        if isinstance(step, Cast):
+            ref = step.of(ref)
+        elif isinstance(step, Cut):
+            places = zip(step.starts, step.places, strict=True)
+            starts = [start if place is None else given[place] for start, place in places]
+            ref = ref.slice(starts, step.sizes)
+        else:
+            ref = ref.keep(step.kept)
+    return ref
+
+
 def _turn(start: int, places: list[int], digits: Digits, dim: int | None) -> Turn:
     return Turn(start, tuple(places), block_of(digits), digits[0][1], dim, digits)
 

@@ -1,122 +1,29 @@
-"""Copies that are awaited as soon as they are started, in loops: one assignment each.
+"""Copies in loops that nobody observes, with less ado.
 
-Between a start and its wait nobody sees whether the copy has landed. If nobody is told of what
-happens, and the semaphore has nothing else to count, what the two leave is the copy, and whom the
-semaphore was credited and taken by. `Prompt` does that where it is certain; of all else it keeps
-its hands, and the two are done one by one.
+A loop that copies rows starts and awaits the same copy again and again, each time of other parts
+(`moves`). `Prompt` is for copies that are awaited as soon as they are started: in between nobody
+sees whether they have landed, so what the two leave is the copy, and whom the semaphore was
+credited and taken by. `Start` and `Await` are for those that fly for a while. All three do
+what is certain, or nothing: whatever is unusual, or wrong, is left to those who know all cases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import gcd
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pallasite.diagnostics import SourceLocation
-from pallasite.interpreter.machine.copies import End, Route, route_of
-from pallasite.interpreter.machine.dma import Engine
-from pallasite.interpreter.machine.memory import Buffer, Landed
-from pallasite.interpreter.machine.paths import Path, Way, lies, way_of
+from pallasite.interpreter.machine.dma import Transfer
+from pallasite.interpreter.machine.moves import PATIENCE, Copier, Found
+from pallasite.interpreter.machine.paths import Path, Way, follow, lies, way_of
 from pallasite.interpreter.machine.views import Ref
-from pallasite.interpreter.values import Array
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core
 
-WORD = 32
-MOST_WAYS = 16
-"""Pairs of ways that one copy in the text of a kernel remembers."""
-PATIENCE = 8
-"""How often in a row the ends of a copy may be others than the last time."""
-Residues = tuple[int, ...]
 
-
-class Move:
-    """The copies of a part of one array to a part of another, which begin anywhere."""
-
-    def __init__(self, semaphore: Way, source: Way, target: Way, count: int) -> None:
-        """`count` is how many starts there are, in all."""
-        self.semaphore = semaphore
-        self.source = source
-        self.target = target
-        lasts = dict(semaphore.lasts + source.lasts + target.lasts)
-        self.lasts = tuple([lasts[n] for n in range(count)])
-        """The largest start at each place."""
-        self.turns = (*source.turns, *target.turns)
-        self._steps = [source.steps, target.steps]
-        self.bits = source.element_bits
-        self.routes: dict[Residues, Route | None] = {}
-
-    @property
-    def is_regular(self) -> bool:
-        """Whether other starts move whole words up in memory, whatever else they change."""
-        ways = zip((self.source, self.target), self._steps, strict=True)
-        steps = [(s, way.bits) for way, found in ways for s in found.values()]
-        steps += [(t.stride, way.bits) for way in (self.source, self.target) for t in way.turns]
-        alike = self.source.shape == self.target.shape and self.source.bits == self.target.bits
-        if not alike or self.semaphore.shape or self.semaphore.turns:
-            return False
-        return all(step >= 0 and step * bits % WORD == 0 for step, bits in steps)
-
-    def route(self, residues: Residues) -> Route | None:
-        """How the first of those parts is copied of which the turns leave `residues`."""
-        if residues not in self.routes:
-            count = len(self.source.turns)
-            (first, begin), (second, end) = (
-                self.source.first(residues[:count]), self.target.first(residues[count:])
-            )  # fmt: skip
-            source, target = self.source, self.target
-            self.routes[residues] = route_of(
-                source.digits, first, begin, target.digits, second, end, source.shape, source.bits
-            )
-        return self.routes[residues]
-
-    def strides(self, side: int) -> tuple[list[int], list[int]]:
-        """Of the source (0) or the target (1), by how many bytes each start moves it, and each
-        whole block of a turn."""
-        way = (self.source, self.target)[side]
-        of_starts = [self._steps[side].get(n, 0) * way.bits // 8 for n in range(len(self.lasts))]
-        of_turns = [turn.stride * way.bits // 8 for turn in way.turns]
-        others = [0] * (len(self.turns) - len(of_turns))
-        return of_starts, others + of_turns if side else of_turns + others
-
-
-@dataclass(eq=False, slots=True)
-class Session:
-    """What a run knows of one copy in the text of its kernel."""
-
-    semaphore: Ref
-    ends: tuple[Ref, Ref] | None
-    """What the other paths begin at: those to the source and the target."""
-    misses: int
-    """How often in a row these were others than before."""
-    uses: int = 0
-    move: Move | None = None
-    """None if it is for nobody but the views and transfers themselves."""
-    engine: Engine | None = None
-    landed: Landed | None = None
-    units: tuple[int, int] = (1, 1)
-    """Bytes from one of the following views to the next."""
-    semaphore_lies: Any = None
-    first: int = 0
-    """The number of the semaphore for starts of 0."""
-    steps: list[tuple[int, int, int, int]] = field(default_factory=list[tuple[int, int, int, int]])
-    """Of each start the largest, and by how many views it moves the source and the target, and by
-    how many numbers the semaphore."""
-    turned: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """The same of the whole blocks of each turn."""
-    views: dict[Residues, tuple[Array, Array, tuple[Any, ...]] | None] = field(
-        default_factory=dict[Residues, "tuple[Array, Array, tuple[Any, ...]] | None"]
-    )
-    """All parts of the source, all of the target, and what of these is copied by itself."""
-
-
-class Prompt:
-    """One place in the text of a kernel that copies a part of an array within a core, and waits for
-    that."""
+class Prompt(Copier):
+    """A copy that is awaited at once."""
 
     def __init__(
         self,
@@ -125,146 +32,172 @@ class Prompt:
         at: SourceLocation | None,
         awaited_at: SourceLocation | None,
     ) -> None:
-        """The paths to the semaphore, the source and the target take what they need of `count`
-        starts."""
-        self._paths = tuple(paths)
-        self._count = count
+        """See `Copier`."""
+        super().__init__(paths, count)
         self._at = at
         self._awaited_at = awaited_at
-        self._moves: dict[Any, Move | None] = {}
 
     def __call__(self, core: Core, semaphore: Ref, source: Ref, target: Ref, *starts: int) -> bool:
-        """Copies, and waits for that; False if nothing was done, since something is unusual."""
-        if core.observer is not None or core.recorder is not None:
+        """Copies, and waits for that; False if nothing was done."""
+        found = self.find(core, semaphore, source, target, starts)
+        if found is None:
             return False
-        session: Session | None = core.sessions.get(self)
-        if session is None or session.ends != (source, target):
-            session = self._begin(core, semaphore, source, target, session)
-        elif session.semaphore is not semaphore:
-            self._go_on(session, semaphore)
-        move, engine = session.move, session.engine
-        if move is None or engine is None or source.buffer.freed or target.buffer.freed:
+        session, move, engine, credited, views, read, write = found
+        if credited.value or credited.pending:
             return False
-        read = write = 0
-        number = session.first
-        for start, (last, step, other, count) in zip(starts, session.steps, strict=True):
-            if not 0 <= start <= last:
-                return False
-            read += start * step
-            write += start * other
-            number += start * count
-        credited = core.semaphores.get(number)
-        if credited is None or credited.value or credited.pending or credited.waiters:
-            return False
-        if len(engine.flying) >= engine.limit:
-            return False
-        residues: Residues = ()
-        if move.turns:
-            for turn, (step, other) in zip(move.turns, session.turned, strict=True):
-                first = turn.start
-                for place in turn.places:
-                    first += starts[place]
-                blocks, rest = divmod(first, turn.block)
-                read += blocks * step
-                write += blocks * other
-                residues = (*residues, rest)
-        views = session.views.get(residues)
-        if views is None:
-            views = self._look(session, residues)
-            if views is None:
-                return False
-        sources, targets, parts = views
-        if not parts:
-            targets[write] = sources[read]
-        else:
-            for part in parts:
-                targets[write][part] = sources[read][part]
+        views.copy(read, write)
         if session.landed is not None:
             session.landed[move.target.box(starts)] = move.target.digits
         engine.started += 1
         engine.bits += move.bits
         credited.credited_by, credited.credited_at = core, self._at
         credited.taken_at = self._awaited_at
-        session.uses += 1
         return True
 
-    def _begin(
-        self, core: Core, semaphore: Ref, source: Ref, target: Ref, before: Session | None
-    ) -> Session:
-        """Finds out what is the same for copies between these ends from now on."""
-        misses = 0 if before is None or before.uses > PATIENCE else before.misses + 1
-        session = core.sessions[self] = Session(semaphore, (source, target), misses)
-        engine = core.machine.engine
-        if misses > PATIENCE or engine.random is not None or engine.passes:
-            return session
-        if not (_is_plain(source.buffer) and _is_plain(target.buffer)):
-            session.ends = None  # Maybe it is later on.
-            return session
-        move = self._move(semaphore, source, target)
-        if move is None or target.buffer.boxes is not None or target.buffer.is_adopted:
-            return session
-        session.move, session.engine, session.landed = move, engine, target.buffer.landed
-        session.first = semaphore.buffer.address // 4 + move.semaphore.base
-        session.semaphore_lies = lies(semaphore)
-        numbers = move.semaphore.steps
-        (reads, read_turns), (writes, write_turns) = (move.strides(side) for side in (0, 1))
-        one, other = session.units = (
-            gcd(*reads, *read_turns) or 1, gcd(*writes, *write_turns) or 1
-        )  # fmt: skip
-        session.steps = [
-            (last, reads[n] // one, writes[n] // other, numbers.get(n, 0))
-            for n, last in enumerate(move.lasts)
-        ]
-        turns = zip(read_turns, write_turns, strict=True)
-        session.turned = [(read // one, write // other) for read, write in turns]
-        return session
 
-    def _go_on(self, session: Session, semaphore: Ref) -> None:
-        """Has the same copies go on with another semaphore: that of a scope of its own."""
-        session.semaphore = semaphore
-        if session.move is None or lies(semaphore) != session.semaphore_lies:
-            session.move = None
-        else:
-            session.first = semaphore.buffer.address // 4 + session.move.semaphore.base
+class Later(Transfer):
+    """A copy that `Start` has started; its ends are made for whoever asks."""
 
-    def _move(self, *ends: Ref) -> Move | None:
-        """That between refs which lie like these."""
-        key = tuple(map(lies, ends))
-        if key not in self._moves and len(self._moves) < MOST_WAYS:
-            self._moves[key] = self._new_move(*ends)
-        return self._moves.get(key)
+    __slots__ = ("_copy", "_paths", "_starts")
 
-    def _new_move(self, *ends: Ref) -> Move | None:
-        semaphore, source, target = map(way_of, ends, self._paths)
-        if semaphore is None or source is None or target is None:
-            return None
-        move = Move(semaphore, source, target, self._count)
-        return move if move.is_regular else None
+    # What a copy within a core, of which nobody is told, certainly is not.
+    remote = edge = add = False
+    plain = True
+    reach = rival = source_semaphore = None
+    source_amount = 0
 
-    def _look(self, session: Session, residues: Residues) -> Any:
-        """The views of a session for turns that leave `residues`; None if there are none."""
-        move = session.move
-        if residues in session.views or session.ends is None or move is None:
-            return None
+    def __init__(
+        self, core: Core, paths: Sequence[Path], starts: Sequence[int], copy: Found,
+        amount: int, at: SourceLocation | None,
+    ) -> None:  # fmt: skip
+        """The `copy` of what the `paths` lead to for `starts`."""
+        self.sender = self.receiver = core
+        self.target_semaphore = copy.semaphore
+        self.target_amount = amount
+        self.location = at
+        self.read = self.done = False
+        self.data = None
+        self._copy = copy
+        self._paths = paths
+        self._starts = starts
+
+    def __getattr__(self, name: str) -> Ref:
+        """Its source and target, which nobody has asked for yet."""
+        if name not in ("source", "target"):
+            raise AttributeError(name)
+        roots = self._copy.session.ends
+        assert roots is not None
+        pairs = zip(roots, self._paths[1:], strict=True)
+        self.source, self.target = [follow(ref, path, self._starts) for ref, path in pairs]
+        return self.source if name == "source" else self.target
+
+    @property
+    def bits(self) -> int:
+        return self._copy.move.bits
+
+    def land(self) -> bool:
+        session, move, _, _, views, read, write = self._copy
+        if session.ends is None:
+            return False
         source, target = session.ends
-        route = move.route(residues)
-        found = None
-        if route is not None:
-            read = _all(source.buffer, route.read, session.units[0])
-            found = read, _all(target.buffer, route.write, session.units[1]), route.parts
-        session.views[residues] = found
-        return found
+        if source.buffer.freed or target.buffer.freed:
+            return False
+        views.copy(read, write)
+        if session.landed is not None:
+            session.landed[move.target.box(self._starts)] = move.target.digits
+        return True
 
 
-def _is_plain(buffer: Buffer) -> bool:
-    """Whether the contents of a buffer are there, and nobody asks what was written to it."""
-    watched = buffer.shadow is not None or buffer.complete or buffer.aliased
-    return buffer.touched and not watched and not buffer.freed
+class Start(Copier):
+    """A copy that is awaited somewhere else."""
+
+    def __init__(
+        self, paths: Sequence[Path], count: int, counts_bytes: bool, at: SourceLocation | None
+    ) -> None:
+        """See `Copier`; the semaphore counts bytes, or copies."""
+        super().__init__(paths, count)
+        self._counts_bytes = counts_bytes
+        self._at = at
+
+    def __call__(self, core: Core, semaphore: Ref, source: Ref, target: Ref, *starts: int) -> bool:
+        """Starts the copy; False if nothing was done."""
+        found = self.find(core, semaphore, source, target, starts)
+        if found is None:
+            return False
+        engine, bits = found.engine, found.move.bits
+        amount = (bits + 7) >> 3 if self._counts_bytes else 1
+        later = Later(core, self.paths, starts, found, amount, self._at)
+        engine.flying[later] = None
+        engine.started += 1
+        engine.bits += bits
+        found.semaphore.pending.append(later)
+        return True
 
 
-def _all(buffer: Buffer, end: End, unit: int) -> Array:
-    """The views that begin at `end`, and at each `unit` bytes behind it, as far as memory goes."""
-    memory, dtype = buffer.bytes, np.dtype(end.unit)
-    reach = sum((n - 1) * s for n, s in zip(end.shape, end.strides, strict=True))
-    count = max((len(memory) - end.first - reach - dtype.itemsize) // unit, 0) + 1
-    return np.ndarray((count, *end.shape), dtype, memory, end.first, (unit, *end.strides))
+class Await:
+    """A wait for a copy, of which only the bytes count: those of a part that there must be."""
+
+    def __init__(
+        self, paths: Sequence[Path], count: int, amount: int, at: SourceLocation | None
+    ) -> None:
+        """The paths are those of `Copier`, and the semaphore counts `amount`."""
+        self._paths = tuple(paths)
+        self._count = count
+        self._amount = amount
+        self._at = at
+        self._ways: dict[Any, Sequence[Way] | None] = {}
+
+    def __call__(self, core: Core, *ends_and_starts: Any) -> bool:
+        """Waits; False if nothing was taken, since something is unusual, or has to be waited for.
+
+        What a path begins at that leads nowhere may be anything, but for the semaphore.
+        """
+        engine = core.machine.engine
+        if core.observer is not None or core.recorder is not None or engine.random is not None:
+            return False
+        ends, starts = ends_and_starts[:3], ends_and_starts[3:]
+        session = core.sessions.get(self)
+        if session is None or session[0] != ends:
+            session = core.sessions[self] = self._begin(ends, session)
+        _, _, first, steps = session
+        if steps is None:
+            return False
+        number = first
+        for start, (last, count) in zip(starts, steps, strict=True):
+            if not 0 <= start <= last:
+                return False
+            number += start * count
+        semaphore, amount = core.semaphores.get(number), self._amount
+        if semaphore is None:
+            return False
+        if semaphore.value < amount:
+            engine.hurry(semaphore, amount)
+            if semaphore.value < amount:
+                return False
+        semaphore.take(amount, core, self._at)
+        return True
+
+    def _begin(self, ends: tuple[Ref, ...], before: Any) -> Any:
+        """The ends, how often in a row they were others than before, the number of the semaphore
+        for starts of 0, and of each start the largest and by how much it moves that number."""
+        # Scopes have semaphores of their own.
+        same = before is None or before[0][1:] == ends[1:]
+        misses = 0 if before is None else before[1] + (not same)
+        ways = self._ways_of(ends) if misses <= PATIENCE else None
+        if ways is None:
+            return ends, misses, 0, None
+        semaphore = ways[0]
+        lasts = {place: last for way in ways for place, last in way.lasts}
+        steps = [(lasts[n], semaphore.steps.get(n, 0)) for n in range(self._count)]
+        return ends, misses, ends[0].buffer.address // 4 + semaphore.base, steps
+
+    def _ways_of(self, ends: Sequence[Ref]) -> Sequence[Way] | None:
+        taken = [(ref, path) for ref, path in zip(ends, self._paths, strict=True)]
+        taken = taken[:1] + [pair for pair in taken[1:] if pair[1]]
+        key = tuple([lies(ref) for ref, _ in taken])
+        if key not in self._ways:
+            found = [way_of(ref, path) for ref, path in taken]
+            ways = [way for way in found if way is not None]
+            usual = len(ways) == len(found) and not ways[0].shape and not ways[0].turns
+            self._ways[key] = ways if usual else None
+        return self._ways[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,10 @@ def kernel(
     after: str = "",
     within: bool = False,
     semaphores: int = 2,
+    single: bool = False,
 ) -> str:
-    """Copies `size` rows of a table from where an index says, turn by turn."""
+    """Copies `size` rows of a table from where an index says, turn by turn if that is a `single`
+    one, and else in a loop that does nothing else."""
     table, out = (memref(bits, f"{ROWS}x{width}", s) for s in ("any", space))
     first, second = (memref(bits, f"{size}x{width}", s) for s in ("any", space))
     lines = f"""
@@ -66,6 +69,8 @@ def kernel(
         target_semaphore(%sem : {semaphore})
       tpu.wait_dma2 semaphore(%sem : {semaphore}) src(%{a} : {one}) dst(%{b} : {other})"""
     allocated = f"%sems = tpu.sem_alloc : memref<{semaphores}x!tpu.dma_semaphore, {SEMS}>"
+    if single:
+        lines += f"\nmemref.store %row, %rows[%at] : memref<{TURNS}xi32, {SMEM}>"
     if scoped:
         lines = f'"tpu.region"() ({{ {allocated} {lines}\n tpu.yield }}) : () -> ()'
         allocated = ""
@@ -146,9 +151,12 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize("space", ["any", "vmem"])
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("size", [1, 3, 8])
-def test_they_leave_the_same(bits: int, size: int, space: str, started: list[Any]) -> None:
+@pytest.mark.parametrize("single", [False, True])
+def test_they_leave_the_same(
+    bits: int, size: int, space: str, single: bool, started: list[Any]
+) -> None:
     for width in (128, 256):
-        text = kernel(bits, size, width, space)
+        text = kernel(bits, size, width, space, single=single)
         unit = 8 if size == 8 else 1
         check(text, *numbers(size, size, unit))
         # The reference's; of 3 rows, which may lie in two tiles, ours as well.
@@ -158,9 +166,10 @@ def test_they_leave_the_same(bits: int, size: int, space: str, started: list[Any
 
 @pytest.mark.parametrize("options", [{"scoped": True}, {"squeezed": True}, {"within": True}])
 def test_scopes_squeezes_and_copies_within_a_buffer(options: Any, started: list[Any]) -> None:
-    check(kernel(**options, space="vmem"), *numbers(1, 1))
-    check(kernel(**options), *numbers(2, 1))
-    assert len(started) == 2 * TURNS
+    for space, single in product(("any", "vmem"), (False, True)):
+        check(kernel(**options, space=space, single=single), *numbers(1, 1))
+    # The reference's.
+    assert len(started) == 4 * TURNS
 
 
 def test_overlapping_copies_within_a_buffer() -> None:
@@ -171,15 +180,28 @@ def test_overlapping_copies_within_a_buffer() -> None:
 def test_what_is_out_of_bounds_is_told(row: int, place: int) -> None:
     rows, places = numbers(4, 1)
     rows[5], places[5] = row, place
-    for text in (kernel(), kernel(squeezed=True, space="vmem")):
-        said, *_ = check(text, rows, places)
+    for single in (False, True):
+        said, *_ = check(kernel(single=single), rows, places)
+        assert "out-of-bounds" in said
+        said, *_ = check(kernel(squeezed=True, space="vmem", single=single), rows, places)
         assert "out-of-bounds" in said
 
 
+@pytest.mark.parametrize("rows", [8, 7])
+def test_promises_hold_in_every_turn(rows: int) -> None:
+    text = kernel(size=8).replace(
+        "%from =", f"%kept = tpu.assume_multiple %row, {rows} : i32\n%from ="
+    )
+    text = text.replace("[%row, %zero]", "[%kept, %zero]")
+    said, *_ = check(text, *numbers(3, 8, 8))
+    assert ("broken-promise" in str(said)) == (rows == 7)
+
+
 def test_so_is_a_semaphore_out_of_bounds() -> None:
-    text = kernel(semaphores=2).replace("constant 2 : i32", "constant 3 : i32")
-    said, *_ = check(text, *numbers(5, 1))
-    assert "out-of-bounds" in said
+    for single in (False, True):
+        text = kernel(single=single).replace("constant 2 : i32", "constant 3 : i32")
+        said, *_ = check(text, *numbers(5, 1))
+        assert "out-of-bounds" in said
 
 
 PENDING = f"""
@@ -203,7 +225,9 @@ def test_other_copies_in_flight_land_when_they_did() -> None:
     """The one before the loop lands when somebody waits for it, over what was copied there."""
     before = PENDING.replace("OP", START)
     for after in (WAIT, ""):
-        *_, counts, _ = check(kernel(before=before, after=after), *numbers(6, 1))
+        for single in (False, True):
+            text = kernel(before=before, after=after, single=single)
+            *_, counts, _ = check(text, *numbers(6, 1))
         assert all(count[1] == (0 if after else 4 * 128 * ROWS) for count in counts[-1:])
 
 
@@ -211,12 +235,88 @@ def test_so_do_they_if_one_has_landed() -> None:
     check(kernel(before=PENDING.replace("OP", f"{START}\n{WAIT}")), *numbers(6, 1))
 
 
+AHEAD = f"""
+  %slot = arith.remui %i, %two : i32
+  %all = tpu.memref_slice %sems[%slot] : memref<2x!tpu.dma_semaphore, {SEMS}>
+    -> memref<1x!tpu.dma_semaphore, {SEMS}>
+  %sem = tpu.memref_squeeze %all : memref<1x!tpu.dma_semaphore, {SEMS}>
+    -> memref<!tpu.dma_semaphore, {SEMS}>
+  %from = tpu.memref_slice %table[%row, %zero] : {memref(32, f"{ROWS}x128")}
+    -> {memref(32, "1x128")}
+  %to = tpu.memref_slice %out[%place, %zero] : {memref(32, f"{ROWS}x128", "vmem")}
+    -> {memref(32, "1x128", "vmem")}
+  OP"""
+WAY = f"source(%from : {memref(32, '1x128')}) target(%to : {memref(32, '1x128', 'vmem')})"
+SEM = f"(%sem : memref<!tpu.dma_semaphore, {SEMS}>)"
+STARTED = AHEAD.replace("OP", f"tpu.enqueue_dma {WAY} target_semaphore{SEM}")
+AWAITED = AHEAD.replace(
+    "OP", f"tpu.wait_dma2 semaphore{SEM} {WAY.replace('source', 'src').replace('target', 'dst')}"
+)
+
+
+def in_turns(*bodies: str) -> str:
+    """A loop for each of `bodies`, one behind the other."""
+    text = kernel(space="vmem")
+    first, end = text.index("scf.for"), text.index("return")
+    loop = text[first:end]
+    begin = loop.index("%m = ")
+    return text[:first] + "".join(f"{loop[:begin]}{body}\n}}\n" for body in bodies) + text[end:]
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        (STARTED, AWAITED),
+        (STARTED, AWAITED, STARTED, AWAITED),
+        (STARTED, STARTED.replace("%slot = arith.remui %i, %two", "%slot = arith.andi %i, %zero")),
+        (STARTED,),
+        (STARTED, AWAITED, AWAITED),
+    ],
+    ids=["awaited", "again", "two of them", "never awaited", "deadlock"],
+)
+def test_copies_that_fly_for_a_while_land_as_others_do(bodies: Any, started: list[Any]) -> None:
+    for seed in range(3):
+        said, *_ = check(in_turns(*bodies), *numbers(seed, 1))
+        assert ("deadlock" in str(said)) == (bodies[-2:] == (AWAITED, AWAITED))
+    # The reference's.
+    assert len(started) == 3 * TURNS * sum("enqueue" in body for body in bodies)
+
+
+@pytest.mark.parametrize(("row", "place"), [(ROWS, 0), (0, -1)])
+@pytest.mark.parametrize("which", [STARTED, AWAITED])
+def test_what_is_out_of_bounds_of_these_is_told(row: int, place: int, which: str) -> None:
+    rows, places = numbers(4, 1)
+    rows[5], places[5] = row, place
+    changed = which.replace("%row,", f"%{'row' if row else 'i'},")
+    other = {STARTED: AWAITED, AWAITED: STARTED}[which]
+    other = other.replace("%row,", "%i,").replace("%place,", "%i,")
+    bodies = (changed, other) if which is STARTED else (other, changed)
+    said, *_ = check(in_turns(*bodies), rows, places)
+    assert "out-of-bounds" in said
+
+
+def test_views_that_others_use_too_are_taken_once() -> None:
+    """A copy, what is started behind it, and their waits, all of the same views."""
+    wait = AWAITED[AWAITED.index("tpu.wait_dma2") :]
+    again = STARTED[STARTED.index("tpu.enqueue_dma") :]
+    for body in (f"{STARTED}\n{again}\n{wait}\n{wait}", f"{STARTED}\n{wait}\n{again}"):
+        check(in_turns(body), *numbers(8, 1))
+
+
+def test_a_copy_whose_end_is_gone_is_told() -> None:
+    vmem = memref(32, f"{ROWS}x128", "vmem")
+    body = f"%own = memref.alloca() : {vmem}\n{STARTED}".replace("%out", "%own")
+    text = in_turns(f'"tpu.region"() ({{ {body}\n tpu.yield }}) : () -> ()', AWAITED)
+    said, *_ = check(text, *numbers(9, 1))
+    assert "use-after-free" in said
+
+
 @pytest.mark.parametrize(
     "options",
     [{"checks": ("init",)}, {"checks": ("race",)}, {"order": Order.seeded(3)}, {"poison": 1}],
 )
 def test_checks_and_orders_see_all(options: Any) -> None:
-    for text in (kernel(), kernel(within=True)):
+    for text in (kernel(), kernel(within=True), in_turns(STARTED, AWAITED)):
         check(text, *numbers(7, 1), **options)
 
 

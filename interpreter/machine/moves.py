@@ -1,0 +1,276 @@
+"""Copies of parts of one array to parts of another, as assignments of views that are made once.
+
+`paths` tells where the parts lie. All parts that differ by whole blocks are elements of one array
+of views, so that a copy is `targets[n] = sources[m]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import gcd
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pallasite.interpreter.machine.copies import End, Route, route_of
+from pallasite.interpreter.machine.dma import Engine
+from pallasite.interpreter.machine.memory import Buffer, Landed
+from pallasite.interpreter.machine.paths import Path, Way, lies, way_of
+from pallasite.interpreter.machine.semaphores import Semaphore
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.values import Array
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.core import Core
+
+WORD = 32
+MOST_WAYS = 16
+"""Pairs of ways that one copy in the text of a kernel remembers."""
+PATIENCE = 8
+"""How often in a row the ends of a copy may be others than the last time."""
+Residues = tuple[int, ...]
+
+
+class Move:
+    """The copies of a part of one array to a part of another, which begin anywhere."""
+
+    def __init__(self, semaphore: Way, source: Way, target: Way, count: int) -> None:
+        """`count` is how many starts there are, in all."""
+        self.semaphore = semaphore
+        self.source = source
+        self.target = target
+        lasts = dict(semaphore.lasts + source.lasts + target.lasts)
+        self.lasts = tuple([lasts[n] for n in range(count)])
+        """The largest start at each place."""
+        self.turns = (*source.turns, *target.turns)
+        self._steps = [source.steps, target.steps]
+        self.bits = source.element_bits
+        self.routes: dict[Residues, Route | None] = {}
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether other starts move whole words up in memory, whatever else they change."""
+        ways = zip((self.source, self.target), self._steps, strict=True)
+        steps = [(s, way.bits) for way, found in ways for s in found.values()]
+        steps += [(t.stride, way.bits) for way in (self.source, self.target) for t in way.turns]
+        alike = self.source.shape == self.target.shape and self.source.bits == self.target.bits
+        if not alike or self.semaphore.shape or self.semaphore.turns:
+            return False
+        return all(step >= 0 and step * bits % WORD == 0 for step, bits in steps)
+
+    def route(self, residues: Residues) -> Route | None:
+        """How the first of those parts is copied of which the turns leave `residues`."""
+        if residues not in self.routes:
+            count = len(self.source.turns)
+            (first, begin), (second, end) = (
+                self.source.first(residues[:count]), self.target.first(residues[count:])
+            )  # fmt: skip
+            source, target = self.source, self.target
+            self.routes[residues] = route_of(
+                source.digits, first, begin, target.digits, second, end, source.shape, source.bits
+            )
+        return self.routes[residues]
+
+    def strides(self, side: int) -> tuple[list[int], list[int]]:
+        """Of the source (0) or the target (1), by how many bytes each start moves it, and each
+        whole block of a turn."""
+        way = (self.source, self.target)[side]
+        of_starts = [self._steps[side].get(n, 0) * way.bits // 8 for n in range(len(self.lasts))]
+        of_turns = [turn.stride * way.bits // 8 for turn in way.turns]
+        others = [0] * (len(self.turns) - len(of_turns))
+        return of_starts, others + of_turns if side else of_turns + others
+
+
+class Views(NamedTuple):
+    """All parts of the source, all of the target, and what of these is copied by itself."""
+
+    sources: Array
+    targets: Array
+    parts: tuple[Any, ...]
+
+    def copy(self, read: int, write: int) -> None:
+        """Copies one part of the source to one of the target."""
+        sources, targets, parts = self
+        if not parts:
+            targets[write] = sources[read]
+        for part in parts:
+            targets[write][part] = sources[read][part]
+
+
+class Found(NamedTuple):
+    """One copy, which is nothing unusual."""
+
+    session: Session
+    move: Move
+    engine: Engine
+    semaphore: Semaphore
+    views: Views
+    read: int
+    write: int
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """What a run knows of one copy in the text of its kernel."""
+
+    semaphore: Ref
+    ends: tuple[Ref, Ref] | None
+    """What the other paths begin at: those to the source and the target."""
+    misses: int
+    """How often in a row these were others than before."""
+    uses: int = 0
+    move: Move | None = None
+    """None if it is for nobody but the views and transfers themselves."""
+    engine: Engine | None = None
+    landed: Landed | None = None
+    units: tuple[int, int] = (1, 1)
+    """Bytes from one of the following views to the next."""
+    semaphore_lies: Any = None
+    first: int = 0
+    """The number of the semaphore for starts of 0."""
+    steps: list[tuple[int, int, int, int]] = field(default_factory=list[tuple[int, int, int, int]])
+    """Of each start the largest, and by how many views it moves the source and the target, and by
+    how many numbers the semaphore."""
+    turned: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """The same of the whole blocks of each turn."""
+    views: dict[Residues, Views | None] = field(default_factory=dict[Residues, "Views | None"])
+
+
+class Copier:
+    """A place in the text of a kernel that copies a part of an array within a core."""
+
+    def __init__(self, paths: Sequence[Path], count: int) -> None:
+        """The paths to the semaphore, the source and the target take what they need of `count`
+        starts."""
+        self.paths = tuple(paths)
+        self._count = count
+        self._moves: dict[Any, Move | None] = {}
+
+    def find(
+        self, core: Core, semaphore: Ref, source: Ref, target: Ref, starts: Sequence[int]
+    ) -> Found | None:
+        """The copy of the parts at `starts`; None if anything is unusual, or wrong."""
+        if core.observer is not None or core.recorder is not None:
+            return None
+        session = self.session(core, semaphore, source, target)
+        move, engine = session.move, session.engine
+        if move is None or engine is None or source.buffer.freed or target.buffer.freed:
+            return None
+        read = write = 0
+        number = session.first
+        for start, (last, step, other, count) in zip(starts, session.steps, strict=True):
+            if not 0 <= start <= last:
+                return None
+            read += start * step
+            write += start * other
+            number += start * count
+        credited = core.semaphores.get(number)
+        if credited is None or credited.waiters or len(engine.flying) >= engine.limit:
+            return None
+        residues: Residues = ()
+        if move.turns:
+            for turn, (step, other) in zip(move.turns, session.turned, strict=True):
+                first = turn.start
+                for place in turn.places:
+                    first += starts[place]
+                blocks, rest = divmod(first, turn.block)
+                read += blocks * step
+                write += blocks * other
+                residues = (*residues, rest)
+        views = session.views.get(residues) or self.views(session, residues)
+        if views is None:
+            return None
+        session.uses += 1
+        return Found(session, move, engine, credited, views, read, write)
+
+    def session(self, core: Core, semaphore: Ref, source: Ref, target: Ref) -> Session:
+        """What this run knows of copies between these."""
+        session: Session | None = core.sessions.get(self)
+        if session is None or session.ends != (source, target):
+            return self._begin(core, semaphore, source, target, session)
+        if session.semaphore is not semaphore:
+            self._go_on(session, semaphore)
+        return session
+
+    def _begin(
+        self, core: Core, semaphore: Ref, source: Ref, target: Ref, before: Session | None
+    ) -> Session:
+        """Finds out what is the same for copies between these ends from now on."""
+        misses = 0 if before is None or before.uses > PATIENCE else before.misses + 1
+        session = core.sessions[self] = Session(semaphore, (source, target), misses)
+        engine = core.machine.engine
+        if misses > PATIENCE or engine.order.policy != "on_wait" or engine.passes:
+            return session
+        if not (_is_plain(source.buffer) and _is_plain(target.buffer)):
+            session.ends = None  # Maybe it is later on.
+            return session
+        move = self.move(semaphore, source, target)
+        if move is None or target.buffer.boxes is not None or target.buffer.is_adopted:
+            return session
+        session.move, session.engine, session.landed = move, engine, target.buffer.landed
+        session.first = semaphore.buffer.address // 4 + move.semaphore.base
+        session.semaphore_lies = lies(semaphore)
+        numbers = move.semaphore.steps
+        (reads, read_turns), (writes, write_turns) = (move.strides(side) for side in (0, 1))
+        one, other = session.units = (
+            gcd(*reads, *read_turns) or 1, gcd(*writes, *write_turns) or 1
+        )  # fmt: skip
+        session.steps = [
+            (last, reads[n] // one, writes[n] // other, numbers.get(n, 0))
+            for n, last in enumerate(move.lasts)
+        ]
+        turns = zip(read_turns, write_turns, strict=True)
+        session.turned = [(read // one, write // other) for read, write in turns]
+        return session
+
+    def _go_on(self, session: Session, semaphore: Ref) -> None:
+        """Has the same copies go on with another semaphore: that of a scope of its own."""
+        session.semaphore = semaphore
+        if session.move is None or lies(semaphore) != session.semaphore_lies:
+            session.move = None
+        else:
+            session.first = semaphore.buffer.address // 4 + session.move.semaphore.base
+
+    def move(self, *ends: Ref) -> Move | None:
+        """That between refs which lie like these."""
+        key = tuple(map(lies, ends))
+        if key not in self._moves and len(self._moves) < MOST_WAYS:
+            self._moves[key] = self._new_move(*ends)
+        return self._moves.get(key)
+
+    def _new_move(self, *ends: Ref) -> Move | None:
+        semaphore, source, target = map(way_of, ends, self.paths)
+        if semaphore is None or source is None or target is None:
+            return None
+        move = Move(semaphore, source, target, self._count)
+        return move if move.is_regular else None
+
+    def views(self, session: Session, residues: Residues) -> Views | None:
+        """The views of a session for turns that leave `residues`; None if there are none."""
+        move = session.move
+        if residues in session.views or session.ends is None or move is None:
+            return None
+        source, target = session.ends
+        route = move.route(residues)
+        found = None
+        if route is not None:
+            read = _all(source.buffer, route.read, session.units[0])
+            write = _all(target.buffer, route.write, session.units[1])
+            found = Views(read, write, route.parts)
+        session.views[residues] = found
+        return found
+
+
+def _is_plain(buffer: Buffer) -> bool:
+    """Whether the contents of a buffer are there, and nobody asks what was written to it."""
+    watched = buffer.shadow is not None or buffer.complete or buffer.aliased
+    return buffer.touched and not watched and not buffer.freed
+
+
+def _all(buffer: Buffer, end: End, unit: int) -> Array:
+    """The views that begin at `end`, and at each `unit` bytes behind it, as far as memory goes."""
+    memory, dtype = buffer.bytes, np.dtype(end.unit)
+    reach = sum((n - 1) * s for n, s in zip(end.shape, end.strides, strict=True))
+    count = max((len(memory) - end.first - reach - dtype.itemsize) // unit, 0) + 1
+    return np.ndarray((count, *end.shape), dtype, memory, end.first, (unit, *end.strides))
