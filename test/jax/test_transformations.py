@@ -17,7 +17,7 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from pallasite.diagnostics import Diagnostic  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
-from .support import equal  # noqa: E402
+from .support import equal, told  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -113,6 +113,48 @@ def test_jvp_and_plain_reverse_mode() -> None:
         equal(tangent, 2 * x)
         with pytest.raises(Exception, match="reverse-mode"):
             jax.grad(lambda x: f(x).sum())(x)
+
+
+def products(x: Any, y: Any) -> Any:
+    def body(x: Any, y: Any, o: Any) -> None:
+        o[...] = x[...] * y[...]
+
+    return pl.pallas_call(body, out_shape=x)(x, y)
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_a_derivative_by_some_operands(form: Any) -> None:
+    """JAX's rule makes a call of it whose blocks are not those of the kernel."""
+    x, y = ramp(8, 128), 3 * ramp(8, 128)
+    with simulate(form=form):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="and this one by some") as caught:
+            jax.jvp(lambda x: products(x, y), (x,), (x,))
+        assert "test_transformations.py" in str(caught.value)
+        assert "jnp.zeros_like(y)" in told(caught.value)
+        out, tangent = jax.jvp(products, (x, y), (x, jnp.zeros_like(y)))
+    equal(out, x * y)
+    equal(tangent, x * y)
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_second_derivatives(form: Any) -> None:
+    @jax.custom_jvp
+    def cube(x: Any) -> Any:
+        return products(products(x, x), x)
+
+    @cube.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        return cube(x), 3 * x * x * t
+
+    def slope(function: Any, x: Any) -> Any:
+        return jax.jvp(function, (x,), (jnp.ones_like(x),))[1]
+
+    x = ramp(8, 128) % 7
+    with simulate(form=form):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="and this one by some"):
+            slope(lambda x: slope(lambda x: products(x, x), x), x)
+        equal(slope(lambda x: slope(cube, x), x), 6 * x)
 
 
 def test_loops_and_conditions() -> None:

@@ -57,6 +57,7 @@ from pallasite.jax.kept_pipelines import keep_pipelines
 from pallasite.jax.kernel_tracing import trace_kernels, tracing_into
 from pallasite.jax.loop_counters import warn_of_counters
 from pallasite.jax.lost_shares import warn_of_lost_shares
+from pallasite.jax.lost_tangents import check_tangents
 from pallasite.jax.meshes import check_results
 from pallasite.jax.no_tracing import allow_traced_programs
 from pallasite.jax.partitioned import (
@@ -207,6 +208,7 @@ def _explaining_others(params: dict[str, Any]) -> AbstractContextManager[None]:
 
 def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
     _check([params["jaxpr"]])
+    check_tangents(params)
     if params["jaxpr"].constvars:
         raise ValueError("Cannot lower a pallas_call with constants.")
     return tpu_rules.pallas_call_tpu_lowering_rule(ctx, *operands, **params)
