@@ -89,7 +89,8 @@ class Window:
     """How one operand of a gridded kernel is cut into blocks.
 
     `bounds` is the block shape (squeezed dimensions are 1), `transform` the index map's symbol;
-    both are None for an operand that the kernel sees whole. `low` and `high` are the padding of an
+    both are None for an operand that the kernel sees whole, the latter alone where it does not see
+    all of its dimensions. `low` and `high` are the padding of an
     element window, None for a blocked one. `buffers` is 1, 2, or None for the default; 1 for a
     block that stays the same. The kernel's ref lacks the `squeezed` dimensions (only in the
     `pallas` form; later ones keep them).
@@ -324,11 +325,14 @@ def _window(entry: Attribute) -> Window:
     bounds = entry.data.get("window_bounds")
     if bounds is None:
         return Window()
+    squeezed = entry.data.get("squeezed")
+    dropped = () if squeezed is None else _integers(squeezed, "squeezed of window_params")
+    if transform is None and dropped:
+        return Window(_integers(bounds, "window_bounds of window_params"), squeezed=dropped)
     if not isinstance(transform, SymbolRefAttr):
         raise ValueError(f"window_params: expected transform_indices as a symbol, got {transform}")
     low, high = _paddings(entry.data.get("window_kind"))
     mode, revisits = entry.data.get("pipeline_mode"), entry.data.get("revisit_mode")
-    squeezed = entry.data.get("squeezed")
     return Window(
         _integers(bounds, "window_bounds of window_params"),
         transform.root_reference.data,
@@ -336,7 +340,7 @@ def _window(entry: Attribute) -> Window:
         high,
         None if mode is None else _BUFFERS[_word(mode, "pipeline_mode")],
         revisits is not None and _word(revisits, "revisit_mode") == "any",
-        () if squeezed is None else _integers(squeezed, "squeezed of window_params"),
+        dropped,
     )
 
 

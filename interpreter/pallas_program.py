@@ -94,9 +94,9 @@ def _functions(kernel: pallas.KernelOp) -> list[func.FuncOp]:
         "scalar_prefetch": IntegerAttr(len(kernel.specs(Role.PREFETCH)), i64),
         "scratch_operands": IntegerAttr(scratch, i64),
     }
+    attributes["window_params"] = ArrayAttr(_windows(kernel, len(sizes), maps))
     if sizes:
         attributes["iteration_bounds"] = DenseArrayBase.from_list(i64, sizes)
-        attributes["window_params"] = ArrayAttr(_windows(kernel, len(sizes), maps))
     region = Region()
     body.move_blocks(region)
     function = func.FuncOp(name, (tuple(block.arg_types), ()), region)
@@ -126,17 +126,20 @@ def _windows(kernel: pallas.KernelOp, rank: int, maps: list[func.FuncOp]) -> lis
     windows: list[Attribute] = []
     for spec in kernel.operand_specs.data[prefetched:]:
         window = spec.window
-        if window is None:
+        squeezed = [] if window is None else [d for d, m in enumerate(window.dims) if m.squeezed]
+        if window is None or not (rank or squeezed):
             windows.append(DictionaryAttr({}))
+            continue
+        bounds = DenseArrayBase.from_list(i64, window.bounds)
+        entries: dict[str, Attribute] = {"window_bounds": bounds}
+        if squeezed:
+            entries["squeezed"] = DenseArrayBase.from_list(i64, squeezed)
+        if not rank:
+            windows.append(DictionaryAttr(entries))
             continue
         symbol = f"{kernel.sym_name.data}.map{len(windows)}"
         maps.append(_map_function(kernel, window, symbol, types))
-        entries: dict[str, Attribute] = {
-            "transform_indices": SymbolRefAttr(symbol),
-            "window_bounds": DenseArrayBase.from_list(i64, window.bounds),
-        }
-        if squeezed := [d for d, dim in enumerate(window.dims) if dim.squeezed]:
-            entries["squeezed"] = DenseArrayBase.from_list(i64, squeezed)
+        entries["transform_indices"] = SymbolRefAttr(symbol)
         if any(dim.kind is DimKind.ELEMENT for dim in window.dims):
             low, high = ([getattr(d, side) for d in window.dims] for side in ("low", "high"))
             entries["window_kind"] = tpu.ElementWindowAttr.of(low, high)

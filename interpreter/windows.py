@@ -115,7 +115,7 @@ class Invocation:
             if window.transform is not None:
                 self._transforms[position] = program.function(window.transform)
             elif not operand.output:
-                copy_whole(operand.ref, block.ref, operand.name)
+                copy_whole(operand.ref, block.buffer, operand.name)
 
     def _know_writers(self) -> None:
         """Tells the blocks of inputs which outputs share their memory."""
@@ -152,7 +152,7 @@ class Invocation:
                 block.leave(0)
             elif block.operand.output and all(self._axes):
                 self.core.machine.engine.land_passed(block.ref.buffer)
-                copy_whole(block.ref, block.operand.ref, block.operand.name)
+                copy_whole(block.buffer, block.operand.ref, block.operand.name)
         if not self._lasting:
             self.core.release(self._token)
         return ()

@@ -16,7 +16,7 @@ from pallasite.dialects.pallas.kernel import LAYOUT_PASSES
 from pallasite.dialects.pallas.kernel_rules import MAPPED
 from pallasite.dialects.tpu.keywords import DimensionSemantics
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.internals import core_type, pallas_utils
+from pallasite.frontend.jaxprs.internals import core_type, pallas_core, pallas_utils
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
 from pallasite.frontend.jaxprs.windows import axis_semantics, grid_sizes, name_arguments, window
@@ -82,10 +82,13 @@ def _operands(
         role = "input" if position < grid_mapping.num_inputs else "output"
         space = types.space_name(mapping.transformed_block_aval.memory_space)
         found: WindowAttr | None = None
-        if space not in IN_PLACE and sizes:
-            stays = space == "vmem" and mapping.has_trivial_window()
+        trivial = mapping.has_trivial_window()
+        # A whole array has a window, too, where the kernel does not see all of its dimensions.
+        squeezed = any(isinstance(dim, pallas_core.Squeezed) for dim in mapping.block_shape)
+        if (space not in IN_PLACE and sizes) or (trivial and squeezed):
+            stays = trivial and (space == "vmem" or not sizes)
             found = window(tracer, mapping, sizes, prefetched, maps, stays=stays)
-        elif not mapping.has_trivial_window():
+        elif not trivial:
             mapped = bool(grid_mapping.vmapped_dims)
             raise _not_whole(tracer, mapping, space, gridded=bool(sizes), mapped=mapped)
         specs.append(OperandAttr(role, types.array_type(mapping.array_aval), found))
