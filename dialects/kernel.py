@@ -90,10 +90,9 @@ class Window:
 
     `bounds` is the block shape (squeezed dimensions are 1), `transform` the index map's symbol;
     both are None for an operand that the kernel sees whole, the latter alone where it does not see
-    all of its dimensions. `low` and `high` are the padding of an
-    element window, None for a blocked one. `buffers` is 1, 2, or None for the default; 1 for a
-    block that stays the same. The kernel's ref lacks the `squeezed` dimensions (only in the
-    `pallas` form; later ones keep them).
+    all of its dimensions. `low` and `high` are the padding of an element window, None for a blocked
+    one. `buffers` is 1, 2, or None for the default; 1 for a block that stays the same. The kernel's
+    ref lacks the `squeezed` dimensions (only in the `pallas` form; later ones keep them).
     """
 
     bounds: tuple[int, ...] | None = None
