@@ -315,6 +315,34 @@ def test_a_single_index_behind_a_slice() -> None:
     np.testing.assert_array_equal(made, np.arange(LANES) + np.arange(2)[:, None])
 
 
+def test_lanes_are_counted_as_the_target_has_them() -> None:
+    """A kernel for vectors of 16 lanes, on a target of 8."""
+
+    def wrong(x: Any, o: Any, row: Any) -> None:
+        row[...] = jnp.arange(LANES, dtype=i32)
+        pltpu.sync_copy(row, o)
+
+    def right(x: Any, o: Any, row: Any) -> None:
+        @pl.loop(0, LANES, step=8)
+        def _(start: Any) -> None:
+            row[pl.ds(start, 8)] = start + jax.lax.iota(i32, 8)
+
+        pltpu.sync_copy(row, o)
+
+    def call(body: Any) -> Any:
+        kernel = one_subcore(body, typed(LANES, dtype=i32), [pltpu.VMEM((LANES,), i32)])
+        return jax.jit(kernel)(jnp.arange(LANES))
+
+    with simulate(target="v5p"):
+        with pytest.raises(ValueError, match="Unsupported iota shape") as raised:
+            call(wrong)
+        notes = "".join(raised.value.__notes__)
+        assert f":{wrong.__code__.co_firstlineno + 1}:" in notes
+        assert "add a start to jax.lax.iota(jnp.int32, 8) in a loop" in notes
+        made = call(right)
+    np.testing.assert_array_equal(made, np.arange(LANES))
+
+
 def test_masked_stores_are_of_words() -> None:
     def body(x: Any, o: Any, row: Any) -> None:
         pltpu.sync_copy(x, row)

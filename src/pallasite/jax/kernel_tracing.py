@@ -148,12 +148,17 @@ def _explaining_subcores(
     begins: SourceLocation | None,
 ) -> Generator[None]:
     """Notes on what JAX does not lower for subcores, at the line that `take`, our tracing of the
-    kernel, refuses, else where the kernel `begins`."""
+    kernel, refuses, else where the kernel `begins`. What JAX says of shapes and places has no
+    pattern here: such a note is what our tracing says."""
     try:
         yield
-    except (NotImplementedError, VerificationError) as error:
-        refused = _refused_at(take) if current() is not None else None
-        where = refused or begins
+    except (NotImplementedError, VerificationError, ValueError) as error:
+        explanation = _refusal(take) if current() is not None else None
+        if type(error) is ValueError:
+            if explanation is not None:
+                _tell(error, explanation)
+            raise
+        where = (explanation.location if explanation is not None else None) or begins
         place = f"{where}: " if where is not None else ""
         told = str(error)
         advice = next(advice for pattern, advice in _ON_SUBCORES if re.search(pattern, told))
@@ -162,15 +167,15 @@ def _explaining_subcores(
         raise
 
 
-def _refused_at(take: Callable[[tracing.Traced], str]) -> SourceLocation | None:
-    """The line of the first operation that form `pallas` refuses, None if it takes all."""
+def _refusal(take: Callable[[tracing.Traced], str]) -> Diagnostic | None:
+    """What form `pallas` refuses first of a kernel, None if it takes all."""
     traced = tracing.Traced()
     try:
         take(traced)
         assert traced.module is not None
         verify(traced.module)
     except Diagnostic as error:
-        return error.location
+        return error
     except Exception:
         # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
         return None
