@@ -75,14 +75,14 @@ def _at_any_place_of_many(stored: bool, size: int, count: int, end: int) -> str:
             "load an aligned block x and rotate it: "
             f"pltpu.roll(x, -index % {size}, x.ndim - {end})[{part}]"
         )
-    numbered = f"lax.broadcasted_iota(jnp.int32, ref.shape, len(ref.shape) - {end})"
+    numbered = f"lax.broadcasted_iota(jnp.int32, x.shape, x.ndim - {end})"
     if count == 1:
         return (
-            "choose where the value goes: "
-            f"ref[...] = jnp.where({numbered} == index, value, ref[...])"
+            "load the aligned block x, choose where the value goes, and store that: "
+            f"jnp.where({numbered} == index, value, x)"
         )
     return (
-        f"rotate the value, padded to {size} in that dimension, into place: ref[...] = jnp.where("
-        f"(k >= index) & (k < index + {count}), pltpu.roll(padded, index, len(ref.shape) - {end}), "
-        f"ref[...]), with k = {numbered}"
+        f"load the aligned block x, rotate the value, padded to {size} in that dimension, into "
+        f"place, and store that: jnp.where((k >= index) & (k < index + {count}), "
+        f"pltpu.roll(padded, index, x.ndim - {end}), x), with k = {numbered}"
     )

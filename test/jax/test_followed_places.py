@@ -77,20 +77,21 @@ def test_stores_to_squeezed_blocks(count: int) -> None:
         o[...] = x[...]
         o[:, pl.ds(i[0], count)] = value[...]
 
-    def right(i: Any, x: Any, value: Any, ref: Any) -> None:
-        ref[...], value, index = x[...], value[...], i[0]
-        k = lax.broadcasted_iota(jnp.int32, ref.shape, len(ref.shape) - 1)
+    def right(i: Any, x: Any, value: Any, o: Any) -> None:
+        o[...], value, index = x[...], value[...], i[0]
+        x = o[...]
+        k = lax.broadcasted_iota(jnp.int32, x.shape, x.ndim - 1)
         if count == 1:
-            ref[...] = jnp.where(k == index, value, ref[...])
+            o[...] = jnp.where(k == index, value, x)
         else:
             padded = jnp.pad(value, ((0, 0), (0, 128 - count)))
-            rotated = pltpu.roll(padded, index, len(ref.shape) - 1)
-            ref[...] = jnp.where((k >= index) & (k < index + count), rotated, ref[...])
+            rotated = pltpu.roll(padded, index, x.ndim - 1)
+            o[...] = jnp.where((k >= index) & (k < index + count), rotated, x)
 
     with pytest.raises(Unsupported) as caught:
         squeezed(wrong, (8, 128), x, value)
-    numbered = "lax.broadcasted_iota(jnp.int32, ref.shape, len(ref.shape) - 1)"
-    choose = f"ref[...] = jnp.where({numbered} == index, value, ref[...])"
+    numbered = "lax.broadcasted_iota(jnp.int32, x.shape, x.ndim - 1)"
+    choose = f"store that: jnp.where({numbered} == index, value, x)"
     assert (choose if count == 1 else f"with k = {numbered}") in told(caught.value)
     expected = np.array(x)
     expected[:, :, START : START + count] = value
