@@ -50,9 +50,14 @@ def _factors(op: tpu.MatmulOp, target: Target) -> None:
             instead = f"keep what is {', '.join(moved)} in a wider type, converted outside"
         elif all(integers):
             exact = "int8, or " if bytes_fit and ("i8", "i8") in target.matmul_pairs else ""
+            # Bytes are numbers of bfloat16, words are not.
+            floats = (
+                "bfloat16, with preferred_element_type=jnp.float32"
+                if bytes_fit
+                else "float32, with precision=lax.Precision.HIGHEST"
+            )
             instead = (
-                f"cast the operands to {exact}float32, with precision=lax.Precision.HIGHEST, and "
-                f"the result back: exact up to {2**24}"
+                f"cast the operands to {exact}{floats}, and the result back: exact up to {2**24}"
             )
         raise refusal(
             op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",

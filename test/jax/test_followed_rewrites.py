@@ -306,3 +306,24 @@ def test_gathers_along_leading_dimensions_by_choice(axis: int, shape: tuple[int,
         f"range(3): found = jnp.where(indices == i, x[{':, ' * axis}i : i + 1], found)",
         right, [x, indices], np.take_along_axis(x, indices, axis),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_products_of_bytes_on_v4(dtype: str) -> None:
+    """Bytes are numbers of bfloat16, so one pass of the matrix unit is exact."""
+    end = 1 << (jnp.iinfo(dtype).bits - 1)
+    x, y = (jnp.asarray(RANDOM.integers(-end, end, shape), dtype) for shape in [(32, 128)] * 2)
+
+    def product(x: Any, y: Any, kind: Any) -> Any:
+        return lax.dot_general(x, y, (((1,), (1,)), ((), ())), preferred_element_type=kind)
+
+    def right(x: Any, y: Any) -> Any:
+        x, y = x.astype(jnp.bfloat16), y.astype(jnp.bfloat16)
+        return product(x, y, jnp.float32).astype(jnp.int32)
+
+    follow(
+        lambda x, y: product(x, y, jnp.int32),
+        "cast the operands to bfloat16, with preferred_element_type=jnp.float32, and the result "
+        f"back: exact up to {1 << 24}",
+        right, [x, y], np.asarray(x, np.int32) @ np.asarray(y, np.int32).T, "v4", 0,
+    )  # fmt: skip
