@@ -61,9 +61,13 @@ def _unpacked_floats(op: tpu.UnpackElementwiseOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def _rounding_of_float(op: arith.TruncFOp | tpu.TruncfOp, target: Target) -> None:
+def _rounding_of_packed(
+    op: arith.TruncFOp | tpu.TruncfOp | tpu.SitofpOp | tpu.UitofpOp, target: Target
+) -> None:
     """Packing rounds to the nearest even number; only for bfloat16 are bits cut off before."""
     mode, kind = rounding_mode(op), op.result.type
+    if bit_width(kind) == 32:
+        return
     cut = isinstance(kind, VectorType) and isinstance(kind.element_type, BFloat16Type)
     if mode is _NEAREST or (cut and mode is _TOWARDS_ZERO):
         return
@@ -97,7 +101,9 @@ def _unsigned_fraction(op: tpu.FptouiOp, target: Target) -> None:
         )  # fmt: skip
 
 
-ROUNDING_RULES: RuleTable = dict.fromkeys((arith.TruncFOp, tpu.TruncfOp), (_rounding_of_float,))
+ROUNDING_RULES: RuleTable = dict.fromkeys(
+    (arith.TruncFOp, tpu.TruncfOp, tpu.SitofpOp, tpu.UitofpOp), (_rounding_of_packed,)
+)
 """Rules of conversions that the lowering needs as well."""
 CAST_RULES: RuleTable = {
     **dict.fromkeys(

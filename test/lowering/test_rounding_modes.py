@@ -96,6 +96,8 @@ def test_rounding(op: str, source: str, result: str, target: str):
           for mode in ("downward", "upward", "to_nearest_away")),
         ("arith.truncf toward_zero", "f32", "f8E5M2"),
         (moded("truncf", "towards_zero"), "bf16", "f8E5M2"),
+        (moded("sitofp", "towards_zero"), "i32", "f8E5M2"),
+        (moded("uitofp", "towards_zero"), "i8", "f8E5M2"),
     ],
     ids=str,
 )  # fmt: skip
