@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import get_type_hints
 
 from xdsl.passes import ModulePass
-from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
+from xdsl.utils.arg_spec import ArgSpec, PipelineLexer, SpecTokenKind, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 from xdsl.utils.hints import isa
 
@@ -41,12 +41,33 @@ def make_passes(
     """The passes of `pipeline`, for `target` where they take one and do not say otherwise."""
     try:
         specs = tuple(parse_pipeline(pipeline))
+        _check_once(pipeline)
     except ArgSpecParseError as error:
         # The sentence below the quoted pipeline, which we quote in our way.
         message = str(error).strip().splitlines()[-1].strip(" |^").removesuffix(" here")
         message = f"{message[:1].lower()}{message[1:]} in the pipeline {pipeline}"
         raise UsageError("invalid-pipeline", message) from error
     return tuple(_make_pass(spec, available, target) for spec in specs)
+
+
+def _check_once(pipeline: str) -> None:
+    """Refuses options that a pass is given twice, of which xDSL would take the last."""
+    lexer, kind = PipelineLexer(pipeline), SpecTokenKind
+    name, given = "", set[str]()
+    inside = False
+    before = kind.COMMA
+    while (token := lexer.lex()).kind is not kind.EOF:
+        text = token.span.text
+        if token.kind in (kind.L_BRACE, kind.R_BRACE):
+            inside, given = token.kind is kind.L_BRACE, set()
+        elif token.kind is kind.IDENT and not inside:
+            name = text
+        elif token.kind is kind.IDENT and before in (kind.L_BRACE, kind.SPACE):
+            if (option := text.replace("-", "_")) in given:
+                message = f"{name}: option {option!r} is given twice"
+                raise UsageError("invalid-pass-option", message)
+            given.add(option)
+        before = token.kind
 
 
 def _make_pass(spec: ArgSpec, available: Mapping[str, PassFactory], target: str) -> ModulePass:

@@ -236,6 +236,7 @@ def test_files_without_usable_passes(
         (("-p", "none-such"), "unknown-pass"),
         (("-p", "lower-to-dma{"), "invalid-pipeline"),
         (("-p", "lower-to-dma{foo=1}"), "invalid-pass-option"),
+        (("-p", "cse,lower-to-dma{target=v5e target=v6e}"), "invalid-pass-option"),
         (("--load-pass-plugin", "/nowhere/mine.py"), "pass-plugin"),
         (("--load-pass-plugin", str(KERNEL)), "pass-plugin"),
     ],
