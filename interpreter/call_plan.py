@@ -126,7 +126,7 @@ def _check_call(
     expected = len(call.operands) - bounds + len(call.results)
     if expected != len(arguments):
         raise UsageError(
-            "operand-count",
+            "call-mismatch",
             f"the kernel takes {len(arguments)} operands and results, its call has {expected}",
             source_location(kernel.func),
             missing_operands(len(arguments) - expected, bounds),

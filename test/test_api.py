@@ -49,6 +49,17 @@ def test_run_gives_the_same_answer_in_every_form(form: str) -> None:
     np.testing.assert_array_equal(out, x + y)
 
 
+@pytest.mark.filterwarnings("error::pallasite.diagnostics.KernelWarning")
+@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles", "vreg"])
+@pytest.mark.parametrize("shapes", [[], [(16, 128)], [(32, 256)], [(16, 256), (16, 256)]])
+def test_a_call_of_another_kernel_is_refused(shapes: Any, form: str) -> None:
+    """And nothing is told of outputs that this kernel does not have."""
+    results = [(shape, "float32") for shape in shapes]
+    with pytest.raises(UsageError) as caught:
+        pallasite.run(bare(), [noise(np.float32)] * 2, form=form, results=results)
+    assert caught.value.code == "call-mismatch"
+
+
 def test_bfloat16_arrays_and_raw_bytes() -> None:
     x = noise(ml_dtypes.bfloat16)
     results = [((16, 256), "bfloat16")]

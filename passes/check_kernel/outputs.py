@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import cast
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import UNWRITTEN, Diagnostic, Note
@@ -21,7 +22,7 @@ from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.kernel import DYNAMIC, Kernel, Window, functions_of
 from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import memory_space
+from pallasite.dialects.types import AnyMemRef, memory_space, shape_of
 from pallasite.dialects.walking import operations
 from pallasite.passes.accesses import ACCESSES, base_of, stores
 
@@ -37,7 +38,7 @@ def output_advice(kernels: Sequence[Kernel], call: Call) -> Iterator[Diagnostic]
     """A warning for each output of `kernels` in form `mosaic`, which run together, of which a part
     is never written. An array that is an input's, too, keeps its contents there; a kernel that
     prints may have outputs only because it must."""
-    if any(len(kernel.operands) < len(call.results) for kernel in kernels):
+    if not all(_is_called(kernel, call) for kernel in kernels):
         return  # A call of another kernel, which is refused when it is made.
     aliased = {result for _, result in call.aliases}
     for number, result in enumerate(call.results):
@@ -57,6 +58,28 @@ def output_advice(kernels: Sequence[Kernel], call: Call) -> Iterator[Diagnostic]
                 [_UNDEFINED, Note(found[1])],
                 severity="warning",
             )
+
+
+def _is_called(kernel: Kernel, call: Call) -> bool:
+    """Whether the call has as many operands and results as the kernel, as large as those that
+    are whole."""
+    bounds = sum(bound == DYNAMIC for bound in kernel.grid or ())
+    first = bounds + len(kernel.prefetch)
+    types = (*call.operands, *call.results)
+    if len(types) != first + len(kernel.operands):
+        return False
+    seen = zip(kernel.operands, kernel.windows, types[first:], strict=True)
+    return not any(
+        _is_other(shape_of(operand.type), type.get_shape())
+        for operand, window, type in seen
+        if not window.windowed and isinstance(cast(AnyMemRef, operand.type).layout, NoneAttr)
+    )
+
+
+def _is_other(ref: Sequence[int], array: Sequence[int]) -> bool:
+    """Whether an array is too large or small for a whole ref; ranks may differ, as of scalars."""
+    known = len(ref) == len(array) and DYNAMIC_INDEX not in ref
+    return known and tuple(ref) != tuple(array)
 
 
 def _left_out(
