@@ -34,6 +34,8 @@ from pallasite.dialects.tpu.attrs import TiledLayoutAttr
 from pallasite.dialects.types import element_type, is_float
 from pallasite.dialects.walking import of_kind, operations
 
+INVALID = "invalid-operation"
+"""The code of a broken rule that has none of its own."""
 _UNEXPECTED = re.compile(r"Unexpected attribute (?=\S)")
 
 
@@ -142,7 +144,10 @@ def _located(module: ModuleOp, error: Exception) -> VerifyError:
     rule = _rule(error)
     if culprit is None:
         return VerifyError("invalid-module", rule, source_location(module))
-    return _broken(culprit, rule, _advice(error))
+    broken = next(_broken_rules(error), None)
+    if broken is None:
+        return _broken(culprit, rule)
+    return _broken(culprit, rule, broken.advice, broken.code)
 
 
 def _undefined(module: ModuleOp) -> VerifyError | None:
@@ -183,9 +188,11 @@ def _unseen(op: Operation, number: int) -> VerifyError:
     )
 
 
-def _broken(op: Operation, rule: str, advice: Sequence[str] = ()) -> VerifyError:
+def _broken(
+    op: Operation, rule: str, advice: Sequence[str] = (), code: str = INVALID
+) -> VerifyError:
     return VerifyError(
-        "invalid-operation",
+        code,
         f"'{op.name}': {rule}",
         nearest_location(op),
         [Note(text) for text in advice],
@@ -195,13 +202,21 @@ def _broken(op: Operation, rule: str, advice: Sequence[str] = ()) -> VerifyError
 class BrokenRule(VerifyException):
     """A rule that an operation's verifier finds broken.
 
-    By `culprit`, if that is an operation inside it; `advice` says what to write instead.
+    By `culprit`, if that is an operation inside it; `advice` says what to write instead. The `code`
+    is that of the same fault where another form finds it.
     """
 
-    def __init__(self, message: str, culprit: Operation | None = None, advice: Iterable[str] = ()):
+    def __init__(
+        self,
+        message: str,
+        culprit: Operation | None = None,
+        advice: Iterable[str] = (),
+        code: str = INVALID,
+    ):
         super().__init__(message)
         self.culprit = culprit
         self.advice = tuple(advice)
+        self.code = code
 
 
 def _broken_rules(error: BaseException | None) -> Iterator[BrokenRule]:
@@ -214,10 +229,6 @@ def _broken_rules(error: BaseException | None) -> Iterator[BrokenRule]:
 
 def _named_culprit(error: BaseException | None) -> Operation | None:
     return next((rule.culprit for rule in _broken_rules(error) if rule.culprit), None)
-
-
-def _advice(error: BaseException | None) -> tuple[str, ...]:
-    return next((rule.advice for rule in _broken_rules(error)), ())
 
 
 def _culprit(module: ModuleOp) -> Operation | None:

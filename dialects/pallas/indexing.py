@@ -24,6 +24,7 @@ from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas.base import PallasOp, integers_of, ref_type
 from pallasite.dialects.tpu.base import I64_ARRAY
 from pallasite.dialects.types import AnyMemRef, dense_integers
+from pallasite.dialects.verification import BrokenRule
 
 GUARDS = (scf.IfOp, scf.IndexSwitchOp, scf.ForOp, scf.WhileOp)
 """Operations whose regions may never run."""
@@ -130,9 +131,10 @@ class Indexed(PallasOp, ABC):
             _check_entry(entry, dim, type)
             last = _behind(entry, extent)
             if last is not None and not self.reads_outside and not self._may_never_run():
-                raise VerifyException(
+                told = (
                     f"index {last} is out of bounds in dimension {dim} of {type}, of size {extent}"
                 )
+                raise BrokenRule(told, code="out-of-bounds")
 
     def _may_never_run(self) -> bool:
         """Whether a branch or loop is around this, which may guard what lies behind the end.
@@ -154,9 +156,8 @@ def _check_entry(entry: Entry, dim: int, type: AnyMemRef) -> None:
     if not isinstance(entry.start, int):
         return
     if entry.start < 0:
-        raise VerifyException(
-            f"expected a start of at least 0 in dimension {dim} of {type}, got {entry.start}"
-        )
+        told = f"expected a start of at least 0 in dimension {dim} of {type}, got {entry.start}"
+        raise BrokenRule(told, code="out-of-bounds")
 
 
 def _behind(entry: Entry, extent: int) -> int | None:

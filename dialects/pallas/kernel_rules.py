@@ -53,7 +53,7 @@ def verify_kernel(op: KernelOp) -> None:
                 raise
             axis = _misplaced_examples(spec)
             advice = (MAPPED, *broken.advice) if axis is None else (_moved(spec.role, axis),)
-            raise BrokenRule(str(broken), broken.culprit, advice) from None
+            raise BrokenRule(str(broken), broken.culprit, advice, broken.code) from None
     windows = [(spec.window, what) for spec, _, what in rows if spec.window is not None]
     prefetch = [argument.type for argument in op.arguments(Role.PREFETCH)]
     check_maps(windows, op.maps, len(op.grid_shape or ()), prefetch)
@@ -245,9 +245,10 @@ def _check_returns(op: KernelOp, rows: list[Row]) -> None:
         found = returning_block(window.map, sizes)
         if found is not None:
             block, point = found
-            raise VerifyException(
+            raise BrokenRule(
                 f"{what}: block {list(block)} is visited again at grid point {list(point)}, after "
                 "other blocks; the steps of one output block follow each other: make the axes that "
                 "it does not depend on the last ones, or say revisits (in JAX, "
-                "pipeline_mode=pl.Buffered(1, revisit=pl.RevisitMode.ANY))"
+                "pipeline_mode=pl.Buffered(1, revisit=pl.RevisitMode.ANY))",
+                code="block-revisited",
             )

@@ -151,6 +151,7 @@ def check_scratch(core: str, argument: BlockArgument, what: str, *, scoped: bool
         raise BrokenRule(
             f"{what}: expected memory in {known}, got {type}",
             advice=SCRATCH_ADVICE,
+            code="scratch-space",
         )
     if isinstance(type.element_type, SemaphoreType | DMASemaphoreType) != (
         space == "semaphore_mem"

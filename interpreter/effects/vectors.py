@@ -20,7 +20,7 @@ from pallasite.interpreter.effects.compressed import (
 from pallasite.interpreter.effects.observed import is_read, part_read
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.undefined import check_box, load_box
+from pallasite.interpreter.machine.undefined import load_box
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
 from pallasite.interpreter.values import Array
@@ -34,7 +34,7 @@ def _box(rank: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 @effect(vector.LoadOp, tpu.VectorLoadOp)
 def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Array]:
     """A box of memory; what a mask leaves out is poison. If nobody uses it, as nobody does of most
-    stores' destinations, memory is not read."""
+    stores' destinations, it is no access: lowering drops it, and the store tells what is wrong."""
     if isinstance(op, tpu.VectorLoadOp) and is_compressed(op):
         return load_expanded(op, facts)
     at = source_location(op)
@@ -57,11 +57,7 @@ def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Ar
 
     nothing = np.broadcast_to(poison, shape)
 
-    def unused(core: Core, ref: Ref, *operands: Any) -> Array:
-        check_box(core, ref, operands[:rank], box, at)
-        return nothing
-
-    return fn if op.result.uses else unused
+    return fn if op.result.uses else lambda *operands: nothing
 
 
 def observe_part(

@@ -105,6 +105,8 @@ def _of_a_block(
                 error.notes.append(Note("the index map of the operand asks for this slice", line))
                 raise
             # A block cannot be guarded or made smaller, as other accesses can.
+            if error.code == "out-of-bounds":
+                error.code, error.message = "block-out-of-bounds", _outside(ref, shape, operands)
             error.notes = [
                 *negative(operands[: len(shape)]),
                 Note("the index map of the operand asks for this block", line),
@@ -113,6 +115,16 @@ def _of_a_block(
             raise
 
     return fn
+
+
+def _outside(ref: Ref, shape: Sequence[int], operands: Sequence[int]) -> str:
+    sizes = iter(operands[len(shape) :])
+    block = [next(sizes) if n == DYNAMIC_INDEX else n for n in shape]
+    where = f"{[int(i) for i in operands[: len(shape)]]} of {ref.buffer.name or 'an operand'}"
+    whole = "buffer" if ref.buffer.memory.kind == "vmem" else "array"
+    return (
+        f"the block of shape {block} at {where} lies outside the {whole} of shape {list(ref.shape)}"
+    )
 
 
 @meaning(tpu.MemrefSqueezeOp)

@@ -135,20 +135,6 @@ def load_box(
     return loaded
 
 
-def check_box(
-    core: Core,
-    ref: Ref,
-    index: Sequence[int],
-    shape: tuple[int, ...],
-    at: SourceLocation | None,
-) -> None:
-    """Raises what `load_box` raises, of a load whose value nobody uses."""
-    try:
-        ref.check("load", index, shape, None, at)
-    except ExecutionError as error:
-        _excuse(core, error)
-
-
 def load_registers(
     core: Core,
     ref: Ref,
