@@ -20,6 +20,7 @@ from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, element_type, memory_space, shape_of, tiling_of
 from pallasite.dialects.viewed import PARTS, viewed
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.tiling import infer_tiling
 from pallasite.lowering.boxes import accessed
 from pallasite.lowering.vectors_to_tiles.elementwise import elementwise_kinds
 from pallasite.passes.accesses import accessed_shape
@@ -124,6 +125,25 @@ def small_tile(value: SSAValue) -> int | None:
             return rows
         rows *= 2
     return None
+
+
+def takes_rows_of_tiles(load: vector.LoadOp, box: Box) -> bool:
+    """Whether `box` of a packed `load` is whole rows of the tiles that HBM has, as which
+    `fill-registers` may tile the buffer."""
+    held, bits = (
+        cast(MemRefType[Attribute], load.base.type).get_shape(),
+        bit_width(load.result.type),
+    )
+    row, column = (constant_of(index) for index in load.indices[-2:])
+    if bits == 32 or row is None or column != 0 or not rows_are_ours(load.base):
+        return False
+    tile = infer_tiling(held, bits).first[0]
+    return (
+        box.sizes[-1] == held[-1]
+        and math.prod(box.sizes[:-2]) == 1
+        and (row + box.offsets[-2]) % tile == 0
+        and box.sizes[-2] % tile == 0
+    )
 
 
 def index_plus(index: SSAValue, amount: int, place: Operation) -> SSAValue:

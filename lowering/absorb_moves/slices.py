@@ -21,6 +21,7 @@ from pallasite.lowering.absorb_moves.memory import (
     only_sliced,
     part_of,
     small_tile,
+    takes_rows_of_tiles,
 )
 from pallasite.passes.insertion import alike, insert_before
 
@@ -34,6 +35,8 @@ def unserved(value: SSAValue, box: Box) -> int:
     if isinstance(owner, vector.BroadcastOp) and not isinstance(owner.source.type, VectorType):
         return 0
     if isinstance(owner, vector.LoadOp):
+        if takes_rows_of_tiles(owner, box):
+            return 0
         tile = small_tile(value)
         return not memory_serves(owner.base, owner.indices[-2], box.offsets[-2], bits, tile)
     if isinstance(owner, ELEMENTWISE) and len(owner.results) == 1:

@@ -23,7 +23,7 @@ row of tiles (both halves of 2x768 are 6x128), and rows and columns from outside
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -51,31 +51,45 @@ class FillRegistersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in lowered_functions(op):
             if function.body.blocks:
-                tile_as_in_hbm(function, _rewritten)
-                for arrays in list(_arrays(function)):
+                anew = tile_as_in_hbm(function, _gained)
+                for arrays in list(_arrays(function, anew)):
                     rewrite(function, arrays)
-                for island in list(_others(function)):
+                for island in list(_others(function, anew)):
                     rewrite(function, [island])
 
 
-def _rewritten(function: func.FuncOp) -> set[Operation]:
-    """The operations that will work on rows."""
-    arrays = (island for group in _arrays(function) for island in group)
-    islands = (*arrays, *_others(function))
-    return set[Operation]().union(*(island.operations for island in islands))
+def _gained(function: func.FuncOp, anew: Set[Operation]) -> tuple[set[Operation], int]:
+    """The operations that will work on rows, and how many registers fewer those take that belong
+    together with some of `anew`."""
+    works, gain = set[Operation](), 0
+    for group in [*_arrays(function, anew), *([island] for island in _others(function, anew))]:
+        operations = set[Operation]().union(*(island.operations for island in group))
+        works |= operations
+        if not operations.isdisjoint(anew):
+            gain += sum(island.gain() for island in group)
+    return works, gain
 
 
-def _others(function: func.FuncOp) -> Iterator[Island]:
+def _pays(islands: Sequence[Island], anew: Set[Operation]) -> bool:
+    """Whether `islands` gain by being rewritten. Those of memory that is tiled `anew` would lose
+    if they were not."""
+    gain = sum(island.gain() for island in islands)
+    return gain > 0 or (
+        gain == 0 and any(not island.operations.isdisjoint(anew) for island in islands)
+    )
+
+
+def _others(function: func.FuncOp, anew: Set[Operation]) -> Iterator[Island]:
     """Islands of matrices, and stores of one number, that can be rewritten, and gain by it."""
     homes = islands_of(function, of_matrices=True)
     for island in [*dict.fromkeys(homes.values()), *splats_of(function)]:
-        if island.sound and island.gain() > 0:
+        if island.sound and _pays([island], anew):
             yield island
 
 
-def _arrays(function: func.FuncOp) -> Iterator[list[Island]]:
+def _arrays(function: func.FuncOp, anew: Set[Operation]) -> Iterator[list[Island]]:
     """Islands that can be rewritten, and gain by it; those between which values are reshaped
-    together."""
+    together. `anew` are the accesses to memory that was tiled for them."""
     homes = islands_of(function, of_matrices=False)
     casts = of_kind(function, vector.ShapeCastOp)
     doubtful = True
@@ -94,7 +108,7 @@ def _arrays(function: func.FuncOp) -> Iterator[list[Island]]:
             for island in group_of[other]:
                 group_of[island] = group_of[one]
     for group in {id(group): group for group in group_of.values()}.values():
-        if sum(island.gain() for island in group) > 0:
+        if _pays(group, anew):
             yield group
 
 

@@ -25,8 +25,9 @@ from pallasite.dialects.types import (
     vector_of,
 )
 from pallasite.dialects.walking import of_kind
-from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.passes.divisibility import constant_of
 from pallasite.passes.fill_registers.orders import (
     Order,
     ends_tiles,
@@ -83,7 +84,8 @@ class Island:
         return (self.order[-1], LANES)
 
     def gain(self) -> int:
-        """How many registers fewer the values take, and those that are stored or reshaped."""
+        """How many registers fewer the values take, and those that are stored, reshaped or
+        accessed where no register begins."""
         stored = [op.operands[0] for op in self.operations if isinstance(op, STORES)]
         reshaped = [
             op.result for op in self.operations
@@ -93,7 +95,19 @@ class Island:
         made = self.values - {op.vector for op in self.spread}
         gain = sum(self._saved(value) for value in [*made, *stored])
         gain -= sum(spread_cost(op, self.order[-1]) or 0 for op in self.spread)
-        return gain + sum(_registers(value.type) for value in reshaped)
+        gain += sum(_registers(value.type) for value in reshaped)
+        return gain + sum(_registers(value.type) for value in self._cut())
+
+    def _cut(self) -> Iterator[SSAValue]:
+        """The values whose first row begins no register of memory."""
+        for op in self.operations:
+            if not isinstance(op, vector.LoadOp | vector.StoreOp | tpu.VectorStoreOp):
+                continue
+            value = op.operands[0] if isinstance(op, STORES) else op.results[0]
+            row = constant_of(op.indices[-2]) if len(op.indices) > 1 else 0
+            bits = bit_width(value.type)
+            if row is not None and bits < 32 and row % (SUBLANES * packing(bits)):
+                yield value
 
     def _saved(self, value: SSAValue) -> int:
         """How many registers fewer hold `value` as rows; masks are made by who uses them."""

@@ -18,15 +18,15 @@ from pallasite.passes.divisibility import constant_of
 
 Order = tuple[int, ...]
 """How memory has the elements of an array, or of each of its matrices: (rows,) if row by row, else
-the sizes of a matrix, the rows of its tiles, and all rows of 128; of matrices (rows, rows of
-tiles). Nothing if nobody can say."""
+the columns, the rows of tiles, and all rows of 128, behind the rows of a matrix if its last tiles
+are not full; of matrices (rows, rows of tiles). Nothing if nobody can say."""
 
 
 def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
-    """The order in which the matrices of `ref` that are loaded or stored lie in VMEM; () if they
-    are not whole, or there are gaps between their tiles, or others have their elements there."""
+    """The order in which the matrices of `ref` that are loaded or stored lie in VMEM, or whole rows
+    of tiles of one; () if there are gaps between their tiles, or others have elements there."""
     kind = cast(AnyMemRef, ref.type)
-    tiling = _tiling(ref, indices, shape)
+    tiling = _tiling(ref, indices, shape, part=takes_rows_of_tiles(ref, indices, shape))
     if tiling is None or not is_contiguous(tiling, shape):
         return ()
     bits = bit_width(kind)
@@ -47,7 +47,29 @@ def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int,
         return ()
     total = prod(outer) * rows_of(shape, tile)
     row_by_row = not padded and (columns == LANES or (tile == 1 and bits == 32))
-    return (total,) if row_by_row else (rows, columns, tile, total)
+    if row_by_row:
+        return (total,)
+    return (rows, columns, tile, total) if padded else (columns, tile, total)
+
+
+def takes_rows_of_tiles(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> bool:
+    """Whether a load or store takes some rows of tiles of one packed matrix of `ref`, all columns;
+    registers of words begin anywhere."""
+    kind = cast(AnyMemRef, ref.type)
+    held, tiling = kind.get_shape(), tiling_of(kind)
+    if (
+        tiling is None
+        or bit_width(kind) == 32
+        or len(tiling.first) != 2
+        or not len(indices) == len(shape) == len(held) > 1
+    ):
+        return False
+    row, column = (constant_of(index) for index in indices[-2:])
+    if row is None or column != 0 or prod(shape[:-2]) > 1 or shape[-1] != held[-1]:
+        return False
+    # The TPU compiler takes views of whole tiles alone, also where the array ends.
+    tile = tiling.first[0]
+    return 0 < shape[-2] < held[-2] and row % tile == 0 and shape[-2] % tile == 0
 
 
 def order_of_matrices(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
@@ -85,14 +107,18 @@ def ends_tiles(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...
     return shape[-1] % LANES == 0 or (start is not None and start + shape[-1] == columns)
 
 
-def _tiling(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Tiling | None:
-    """How `ref` lies in VMEM, if matrices of a vector of `shape` are matrices of it."""
+def _tiling(
+    ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...], part: bool = False
+) -> Tiling | None:
+    """How `ref` lies in VMEM, if matrices of a vector of `shape` are matrices of it, or `part` of
+    one."""
     kind = cast(AnyMemRef, ref.type)
     tiling = tiling_of(kind)
     if tiling is None or memory_space(kind) != "vmem" or len(indices) != len(shape):
         return None
     starts = [constant_of(index) for index in indices[-2:]]
-    if tuple(kind.get_shape()[-2:]) != shape[-2:] or any(start != 0 for start in starts):
+    whole = tuple(kind.get_shape()[-2:]) == shape[-2:] and not any(start != 0 for start in starts)
+    if not whole and not part:
         return None
     known = tiling.tiles[1:] == word_tiles(len(tiling.first), bit_width(kind))
     return tiling if known and tiling.first[-1] % LANES == 0 else None

@@ -1,13 +1,15 @@
 """Packed buffers are tiled as arrays in HBM are, where their rows then take fewer registers.
 
 36x256 of bf16 are 3x2 tiles of 16 rows, each a register, or 5x2 tiles of 8 rows, two of which fill
-one. Transfers then find the same tiles on both sides. Only buffers that are transferred, loaded and
-stored whole are tiled so, and only if all of that becomes work on rows.
+one. Rows 8 to 24 of an array are registers only in the latter, and so are the rows of 4x8x256 that
+are reshaped to 32x256. Transfers then find the same tiles on both sides. Only buffers that are
+transferred, loaded and stored by whole rows of these tiles are tiled so, and only if all of that
+becomes work on rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
@@ -17,7 +19,8 @@ from pallasite.dialects import func, memref, tpu, vector
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.layouts.tiling import Tiling, infer_tiling, native_tiling
+from pallasite.layouts.tiling import Tiling, infer_tiling
+from pallasite.passes.divisibility import constant_of
 from pallasite.passes.fill_registers.islands import STORES
 from pallasite.passes.laid_out import laid_out
 
@@ -26,42 +29,66 @@ _TRANSFERS = (tpu.EnqueueDmaOp, tpu.WaitDma2Op)
 
 
 def tile_as_in_hbm(
-    function: func.FuncOp, rewritten: Callable[[func.FuncOp], set[Operation]]
-) -> None:
-    """Tiles buffers of `function` anew. `rewritten` gives the operations that become work on rows,
-    as memory is tiled at the moment."""
-    tiled: list[SSAValue] = []
-    for op in list(of_kind(function, memref.AllocaOp)):
-        if (tiling := _fewer(op.results[0])) is not None:
-            tiled.append(_with_tiling(op.results[0], tiling))
+    function: func.FuncOp,
+    gained: Callable[[func.FuncOp, Set[Operation]], tuple[set[Operation], int]],
+) -> set[Operation]:
+    """Tiles buffers of `function` anew, and gives the accesses to them. Of those, `gained` gives
+    the operations that become work on rows, as memory is tiled at the moment, and what that
+    spares."""
+    buffers = [op.results[0] for op in of_kind(function, memref.AllocaOp)]
+    small = [(buffer, tiling) for buffer in buffers if (tiling := _in_hbm(buffer)) is not None]
+    if not any(_takes_fewer(*pair) or _cuts_registers(pair[0]) for pair in small):
+        return set()
+    before = [tiling_of(buffer.type) for buffer, _ in small]
+    tiled = list(zip([_with_tiling(*pair) for pair in small], before, strict=True))
     while tiled:
-        works = rewritten(function)
-        kept = [buffer for buffer in tiled if works.issuperset(_accesses(buffer))]
+        anew = {op for buffer, _ in tiled for op in _accesses(buffer)}
+        works, gain = gained(function, anew)
+        kept = [pair for pair in tiled if gain > 0 and works.issuperset(_accesses(pair[0]))]
         if len(kept) == len(tiled):
-            return
-        for buffer in tiled:
-            if buffer not in kept:
-                kind = cast(AnyMemRef, buffer.type)
-                _with_tiling(buffer, native_tiling(kind.get_shape(), bit_width(kind)))
+            return anew
+        for buffer, tiling in tiled:
+            if tiling is not None and (buffer, tiling) not in kept:
+                _with_tiling(buffer, tiling)
         tiled = kept
+    return set()
 
 
-def _fewer(buffer: SSAValue) -> Tiling | None:
-    """The tiling of HBM for `buffer`, if its rows then take fewer registers than in native tiles,
-    which it has, and nothing else than whole accesses would notice."""
+def _in_hbm(buffer: SSAValue) -> Tiling | None:
+    """The tiling of HBM for `buffer`, if its tiles have fewer rows than those that it has, and
+    nothing else than accesses and transfers would notice."""
     kind = cast(AnyMemRef, buffer.type)
-    shape, bits = kind.get_shape(), bit_width(kind)
-    if memory_space(kind) != "vmem" or len(shape) < 2 or bits >= 32:
+    shape, bits, tiling = kind.get_shape(), bit_width(kind), tiling_of(kind)
+    if memory_space(kind) != "vmem" or len(shape) < 2 or bits >= 32 or tiling is None:
         return None
-    native, wanted = native_tiling(shape, bits), infer_tiling(shape, bits)
-    if tiling_of(kind) != native or wanted.first[-2] >= native.first[-2]:
-        return None
-    rows, columns = shape[-2:]
-    registers = -(-wanted.padded(shape)[-2] * -(-columns // LANES) // (SUBLANES * packing(bits)))
-    if registers >= -(-rows // native.first[-2]) * -(-columns // LANES):
+    wanted = infer_tiling(shape, bits)
+    if tiling.tiles[1:] != wanted.tiles[1:] or tiling.first <= wanted.first:
         return None
     users = [use.operation for use in buffer.uses]
     return wanted if all(isinstance(op, (*_ACCESSES, *_TRANSFERS)) for op in users) else None
+
+
+def _takes_fewer(buffer: SSAValue, tiling: Tiling) -> bool:
+    """Whether the rows of `buffer` take fewer registers by `tiling` than in native tiles."""
+    kind = cast(AnyMemRef, buffer.type)
+    shape, native = kind.get_shape(), SUBLANES * packing(bit_width(kind))
+    rows, columns = shape[-2:]
+    registers = -(-tiling.padded(shape)[-2] * -(-columns // LANES) // native)
+    return registers < -(-rows // native) * -(-columns // LANES)
+
+
+def _cuts_registers(buffer: SSAValue) -> bool:
+    """Whether an access to `buffer` begins within a native tile, or what it takes is reshaped."""
+    native = SUBLANES * packing(bit_width(buffer.type))
+    for op in _accesses(buffer):
+        value = op.operands[0] if isinstance(op, STORES) else op.results[0]
+        ends = [value.owner, *(use.operation for use in value.uses)]
+        if any(isinstance(end, vector.ShapeCastOp) for end in ends):
+            return True
+        row = constant_of(cast(vector.LoadOp, op).indices[-2])
+        if row is not None and row % native:
+            return True
+    return False
 
 
 def _accesses(buffer: SSAValue) -> Iterator[Operation]:
