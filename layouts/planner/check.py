@@ -23,7 +23,8 @@ blocks."""
 
 _SMALL, _SMALL_SOURCES = 32, 512
 """Destinations of so few registers, of sources of so few, are checked in every lane."""
-
+_MUCH_MORE = 16
+"""Of so many times as many elements as the destination has, few are wanted."""
 
 _SOME_LANES = np.array([0, 1, 8, 16, 32, 50, 63, 64, 101, 126, 127])
 _SOME_REGISTERS = 128
@@ -47,6 +48,8 @@ def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = No
         ends = np.append(starts[1:], LANES) - 1
         lanes = distinct_values([starts, np.minimum(starts + 1, ends), ends])
     if registers is None:
+        if _reads_much_more(plan, move, lanes.size):
+            return performs_at(plan, move, np.arange(math.prod(shape)))
         registers = np.arange(layout.register_count(shape))
     expected = expected_elements(move, registers, lanes)
     part = demand(plan, registers, lanes)
@@ -56,6 +59,15 @@ def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = No
     ]
     actual = execute_part(plan, part, sources)
     return not ((expected != UNDEFINED) & (actual != expected)).any()
+
+
+def _reads_much_more(plan: Plan, move: Move, lanes: int) -> bool:
+    """Whether it takes less to follow every element of the destination back to the sources than to
+    carry so many lanes of these forward."""
+    layout, shape = move.destination
+    read = sum(value.registers * value.elements for value in plan.values[: plan.sources])
+    named = layout.row is not None and layout.column is not None
+    return named and SUBLANES * lanes * read > _MUCH_MORE * math.prod(shape)
 
 
 def performs_at(plan: Plan, move: Move, elements: Array) -> bool:

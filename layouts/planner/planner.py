@@ -127,7 +127,8 @@ def _in_parts(move: Move, costs: Costs) -> Plan | None:
 
 def _better_together(move: Move, costs: Costs, made: Plan) -> Plan:
     """A plan that costs less than one that was put together of copies, if there is one."""
-    if not is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
+    stacking = Stacking.of(move, costs)
+    if stacking is not None and not is_stacked_alike(move, costs, made):
         made = _composed(move, stacking.better(_part, made), costs) or made
     stages = Stages.of(move)
     found = batch(move) if registers(move) > SMALL else None
@@ -161,6 +162,8 @@ def _as_one(move: Move, costs: Costs) -> Plan:
         made = _at_once(move, replace(costs, steps=AT_ONCE, stages=False))
     except Unsupported:
         made = None if first else _composed(move, stages.best(_part, costs), costs)
+        if made is None and costs.most < math.inf:
+            raise  # More steps seldom find a plan that is better than the one that is known.
         return _at_once(move, costs) if made is None else made
     return _composed(move, stages.better(_part, costs, made), costs) or made
 
@@ -184,6 +187,8 @@ def _at_once(move: Move, costs: Costs) -> Plan:
     stacking, stacked = Stacking.of(move, costs), None
     if stacking is not None and stacking.is_promising():
         stacked = _composed(move, stacking.best(_part, costs.most), costs)
+        if stacked is not None and stacking.is_surely_better(stacked):
+            return stacked
     try:
         rest = costs
         if stacking is not None and stacked is not None:
@@ -225,12 +230,8 @@ def _widened(move: Move, costs: Costs) -> Plan | None:
 
 
 def _no_plan(move: Move) -> Unsupported:
-    return Unsupported(
-        _NO_PLAN,
-        f"no instruction sequence known for {move}",
-        None,
-        [Note("write the movement in two steps, or through a buffer in VMEM")],
-    )
+    hint = Note("write the movement in two steps, or through a buffer in VMEM")
+    return Unsupported(_NO_PLAN, f"no instruction sequence known for {move}", None, [hint])
 
 
 def _composed(move: Move, made: Plan | None, costs: Costs) -> Plan | None:
@@ -372,13 +373,13 @@ def _by_periods(move: Move, found: Trace, costs: Costs, straight: Plan | None) -
     if few is None:
         return None
     times = round(len(found.register) / few.chosen.size)
-    weighed = replace(costs, copies=costs.copies * times)
+    # How much neighbours share is seen only where all of them are there.
+    weighed = replace(costs, copies=costs.copies * times, most=_SLACK * costs.most)
     search = Search(move, few.found, weighed, _SLACK, None, straight)
     plans = [p for p in search.run() if p is not straight]
     if not plans and straight is None and costs.most < math.inf:
         # To look for plans of all of them would take longer, and find what is dearer.
         raise _no_plan(move)
-    # How much neighbours share is seen only where all of them are there.
     most = min((p.cost for p in plans), default=0.0) * _SLACK
     wide = (extend(p, few, grid, costs) for p in plans if p.cost <= most)
     made = [p for p in wide if p is not None]

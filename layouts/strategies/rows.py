@@ -121,7 +121,9 @@ class _Shared:
         for (pattern, paired), registers in self._announced.items():
             (self._pairs if paired else self._alone)[pattern] = distinct_values(registers)
         alone = sum(union.size for pattern, union in self._alone.items() if pattern != IDENTITY)
-        return alone + sum(union.size for union in self._pairs.values())
+        # A register that needs one of the two only may be paired with itself.
+        pairs = [union // self._size != union % self._size for union in self._pairs.values()]
+        return alone + sum([int(np.count_nonzero(different)) for different in pairs])
 
     def get(self, pattern: Pattern, registers: Array) -> int:
         """Registers shuffled by a one-source pattern."""

@@ -35,6 +35,10 @@ _WORTH = 0.68
 """What the plan may cost, of that of a transpose for each matrix: so grows the compiler's code."""
 _MOST = 1.1
 """What it may cost if it takes far fewer operations."""
+_SURE = 1.1
+"""Plans that are judged to cost so many times what they may are not looked for."""
+_SAVED = 0.02
+"""What fewer blocks save of the cost of a plan that is stacked already, to look for another one."""
 _FEWER = 0.75
 """How many that may be, of those of a transpose for each matrix."""
 
@@ -66,6 +70,15 @@ class Stacking:
         made = self.best(plan, _MOST * known.cost)
         return made if made is not None and self.is_better(made, known) else None
 
+    def saves(self, known: Plan) -> bool:
+        """Whether fewer blocks than a stacked plan has that is `known` are worth the trouble."""
+        blocks = known.count().get("TransposeBlocks", 0)
+        if not 0 < blocks < self._blocks:
+            return True
+        fewest = min(self._stacks(times) for _, times in self.others())
+        saved = self.costs.copies * self._block(LANES) * (blocks - fewest)
+        return saved > _SAVED * known.cost
+
     def is_better(self, made: Plan, known: Plan) -> bool:
         """Whether the stacked plan `made` is to be preferred to the one that is `known`."""
         blocks = known.count().get("TransposeBlocks", 0)
@@ -74,6 +87,14 @@ class Stacking:
         if made.cost < _WORTH * known.cost:
             return True
         return made.cost < _MOST * known.cost and _issued(made) <= _FEWER * _issued(known)
+
+    def is_surely_better(self, made: Plan) -> bool:
+        """Whether the stacked plan `made` is to be preferred to what one of a transpose for each
+        matrix is judged to cost; few registers, or single elements, are better looked at."""
+        _, shape = self.move.sources[0]
+        if registers(self.move) <= SMALL or shape[self.dim] == 1:
+            return False
+        return self._usual() > _SURE * self.worth(made.cost)
 
     def worth(self, cost: float) -> float:
         """What a plan of a transpose for each matrix may cost to be preferred to one of `cost`."""
@@ -124,12 +145,14 @@ class Stacking:
         """What it costs at least to stack so many."""
         _, shape = self.move.sources[0]
         target, result = self.move.destination
-        blocks = math.prod(shape) // (shape[self.dim] * times)
-        blocks = blocks // self._lanes * -(-self._lanes // LANES)
-        least = blocks * self._block(shape[self.dim] * times) + _MOVED * target.register_count(
-            result
-        )
-        return self.costs.copies * least
+        least = self._stacks(times) * self._block(shape[self.dim] * times)
+        return self.costs.copies * (least + _MOVED * target.register_count(result))
+
+    def _stacks(self, times: int) -> int:
+        """Blocks that are transposed if so many matrices have one together."""
+        _, shape = self.move.sources[0]
+        stacks = math.prod(shape) // (shape[self.dim] * times)
+        return stacks // self._lanes * -(-self._lanes // LANES)
 
     def _usual(self) -> float:
         """What a transpose for each matrix is judged to cost, before a plan is known."""
@@ -144,14 +167,16 @@ class Stacking:
         return self.costs.copies * total
 
 
-def is_stacked_alike(move: Move, costs: Costs) -> bool:
-    """Whether one of many copies, which was planned, may be stacked as well as all of them."""
+def is_stacked_alike(move: Move, costs: Costs, known: Plan) -> bool:
+    """Whether one of many copies, whose plan all have, may be stacked as well as all of them."""
     found = batch(move) if registers(move) > SMALL else None
     if found is None:
         return False
-    stackings = (Stacking.of(m, costs) for m in (move, found.core))
-    mine, its = (dict[int, int]() if s is None else dict(s.others()) for s in stackings)
-    return all(times <= its.get(other, 0) for other, times in mine.items())
+    whole, one = (Stacking.of(m, costs) for m in (move, found.core))
+    mine, its = (dict[int, int]() if s is None else dict(s.others()) for s in (whole, one))
+    if all(times <= its.get(other, 0) for other, times in mine.items()):
+        return True
+    return whole is not None and mine.keys() <= its.keys() and not whole.saves(known)
 
 
 def _issued(plan: Plan) -> float:
@@ -164,8 +189,8 @@ def _issued(plan: Plan) -> float:
 def _turned(move: Move) -> int | None:
     """The dimension of the source that the lanes of the destination run along.
 
-    None if these do so in the source, if both are of extent 1, or if the movement does more than
-    to permute dimensions.
+    None if these do so in the source, if there is nothing to transpose, or if the movement does
+    more than to permute dimensions.
     """
     (layout, shape), (target, _) = move.sources[0], move.destination
     if len(move.sources) > 1:
@@ -173,6 +198,8 @@ def _turned(move: Move) -> int | None:
     dim = _came_from(move, target.lane_dim)
     if dim is None or layout.lane_dim in (None, dim) or shape[dim] == shape[layout.lane_dim] == 1:
         return None
+    if shape[dim] == 1 and _came_from(move, target.sublane_dim) == layout.sublane_dim:
+        return None  # Rows that keep to the sublanes become columns of one element: rotated.
     return dim
 
 

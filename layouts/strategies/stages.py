@@ -13,7 +13,6 @@ much, or is not found within some steps.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -141,7 +140,7 @@ class Stages:
         if not self.several or not costs.stages:
             return None
         costs = replace(costs, steps=steps, stages=False)
-        retiling = replace(costs, most=math.inf, steps=_STEPS)
+        retiling = replace(costs, steps=_STEPS)
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in self.move.sources]
         program = Program(sources, self.move.bits, costs, costs.most)
         hows: list[str] = []
@@ -149,9 +148,8 @@ class Stages:
         def moved(stage: Move | None, operands: list[int]) -> list[int]:
             if stage is None:
                 return operands
-            # Other ways change tiles, too: so one plan serves all, whatever is left for it.
-            inner = stage in self.between
-            made = plan(stage, costs.below(program.limit - program.spent) if inner else retiling)
+            allowed = costs if stage in self.between else retiling
+            made = plan(stage, allowed.below(program.limit - program.spent))
             hows.append(made.how)
             return [append(program, made, operands)]
 

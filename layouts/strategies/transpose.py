@@ -24,6 +24,11 @@ from pallasite.layouts.planner.trace import Trace
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 
+_TURNED_BITS = 16
+"""Elements that the transpose unit takes on every target; others are unpacked around the
+movement, which helps to rotate them, too."""
+_FEW_REGISTERS = SUBLANES // 2 + 1
+
 Planner = Callable[[Move, Costs], Plan]
 
 
@@ -117,9 +122,23 @@ def _walked(move: Move, found: Trace) -> list[int]:
     if column and all(shape[d] == 1 for d in walked):
         # A row becomes a column: its one lane might as well run along the rows, of which one is.
         return [] if source.sublane_dim is None else [source.sublane_dim]
+    if move.bits >= _TURNED_BITS and all(shape[d] == 1 for d in walked) and _keeps_rows(found):
+        return []  # What becomes columns of one element each is rotated.
     lying = {layout.lane_dim for layout, _ in move.sources}
     extents = (shape[d] for _, shape in move.sources for d in (*walked, *lying) if d is not None)
     return [] if lying & set(walked) or all(n == 1 for n in extents) else walked
+
+
+def _keeps_rows(found: Trace) -> bool:
+    """Whether what lies in the rows of a register comes from one lane, of few registers."""
+    wanted = found.register >= 0
+    n = len(found.register)
+    first = np.where(wanted, found.lane, LANES).min((1, 2))
+    if (wanted & (found.lane != first[:, None, None])).any():
+        return False
+    ordered = np.sort(found.register.reshape(n, -1), 1)
+    different = (ordered[:, 1:] != ordered[:, :-1]) & (ordered[:, :-1] >= 0)
+    return int(different.sum(1).max(initial=0)) < _FEW_REGISTERS
 
 
 def turns_lanes(move: Move, found: Trace) -> bool:
