@@ -188,4 +188,6 @@ def _refused(op: Operation, target: Target) -> Unsupported:
         "after a reduction, keep the reduced dimension (keepdims=True) and store the result as a "
         "column, or as a row if it is transposed: jnp.sum(x, 1, keepdims=True).T; take columns out "
         "as columns, x[:, i : i + 1], not x[:, i]",
+        "what depends on positions only is counted along lanes anew: "
+        "lax.broadcasted_iota(jnp.int32, (1, n), 1)",
     )

@@ -106,3 +106,13 @@ def test_columns_of_v4() -> None:
         lambda x: jnp.concatenate([x[:, 5:6], x[:, 7:8]]),
         [x], np.concatenate([x[:, 5:6], x[:, 7:8]]), "v4",
     )  # fmt: skip
+
+
+def test_masks_of_positions_on_v4() -> None:
+    x = ramp(8, 16)
+    follow(
+        lambda x: jnp.where((lax.broadcasted_iota(jnp.int32, (16, 1), 0) < 5).reshape(1, 16), x, 0),
+        "counted along lanes anew: lax.broadcasted_iota(jnp.int32, (1, n), 1)",
+        lambda x: jnp.where(lax.broadcasted_iota(jnp.int32, (1, 16), 1) < 5, x, 0),
+        [x], np.where(np.arange(16) < 5, x, 0), "v4",
+    )  # fmt: skip
