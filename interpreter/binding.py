@@ -102,7 +102,7 @@ def _result(core: Core, place: Place, use: Use) -> Operand:
     if place.once:
         operand.buffer.buffer.boxes = {}
     if operand.in_order and use is Use.FILLS:
-        operand.buffer.buffer.landed = {}
+        operand.buffer.buffer.landed = set()
     if is_semaphore(operand.ref.element):
         core.passed_semaphores(operand.ref)
     return operand

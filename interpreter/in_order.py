@@ -26,7 +26,7 @@ from pallasite.interpreter.machine.codec import view
 from pallasite.interpreter.machine.spare import Block
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import POISON_WORDS, Array
-from pallasite.layouts.tiling import Tiling, contiguous_strides
+from pallasite.layouts.tiling import Digits, Tiling, contiguous_strides, offset_of
 
 
 class Use(Enum):
@@ -121,7 +121,7 @@ def unwritten(ref: Ref) -> Array:
     """Of each element of a buffer that notes what `landed` in it, whether no transfer has written
     it."""
     marks = np.ones(prod(ref.shape), np.uint8)
-    for (base, starts, shape), digits in (ref.buffer.landed or {}).items():
+    for base, starts, shape, digits in ref.buffer.landed or ():
         for piece in boxes.pieces(digits, starts, shape, None, 1) or ():
             view(marks, np.uint8, base, piece, 8)[...] = 0
     return marks.view(np.bool_)
@@ -129,12 +129,21 @@ def unwritten(ref: Ref) -> Array:
 
 def is_filled(ref: Ref) -> bool:
     """Whether transfers have certainly written all of a buffer that notes what `landed` in it."""
-    landed = ref.buffer.landed or {}
-    (_, _, block), digits = next(iter(landed.items()), ((0, (), (0,)), ()))
+    landed = ref.buffer.landed or set()
+    _, _, block, alike = next(iter(landed), (0, (), (0,), ()))
     if len(landed) * prod(block) != prod(ref.shape):
         return False
-    # Of boxes of one shape that begin at multiples of it, no two overlap.
-    return all(
-        shape == block and others == digits and not any(map(mod, starts, shape))
-        for (_, starts, shape), others in landed.items()
-    )
+    if not all(
+        shape == block and digits == alike and not any(map(mod, starts, shape))
+        for _, starts, shape, digits in landed
+    ):
+        return False
+    # Of boxes of one shape that begin at multiples of it, no two overlap that begin elsewhere: of
+    # dimensions with one stride, all but the slowest have one position.
+    return len({_first(box) for box in landed}) == len(landed)
+
+
+def _first(box: tuple[int, tuple[int, ...], tuple[int, ...], tuple[Digits, ...]]) -> int:
+    """The first element of a box."""
+    base, starts, _, digits = box
+    return base + sum(map(offset_of, digits, starts))

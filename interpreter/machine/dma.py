@@ -244,7 +244,7 @@ class Engine:
                 raise unlike(source, target, transfer.location)
             copy_elements(source, target)
             if target.buffer.landed is not None:
-                target.buffer.landed[target.base, target.starts, target.shape] = target.digits
+                target.buffer.landed.add((target.base, target.starts, target.shape, target.digits))
         transfer.read = transfer.done = True
         del self.flying[transfer]
         semaphore = transfer.target_semaphore
@@ -331,7 +331,7 @@ class Engine:
         if transfer.sender.recorder is not None:
             transfer.sender.recorder.copied(source, target)
         if target.buffer.landed is not None:
-            target.buffer.landed[target.base, target.starts, target.shape] = target.digits
+            target.buffer.landed.add((target.base, target.starts, target.shape, target.digits))
         if transfer.reach is not None:
             spoil_behind(target, transfer.reach.shape, transfer.sender.recorder)
             if transfer.edge:

@@ -21,7 +21,7 @@ from pallasite.interpreter.machine.spare import LEAST, Block, Spare, fresh
 from pallasite.interpreter.values import POISON_WORDS
 
 MEMORY_NOTE = Note("a larger run needs a larger limit (max_memory, --max-memory)")
-Landed = dict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[Digits, ...]]
+Landed = set[tuple[int, tuple[int, ...], tuple[int, ...], tuple[Digits, ...]]]
 """Boxes of a buffer: the base, starts and shape of a ref, and the digits of its dimensions."""
 ALIGNMENT = 512
 """Bytes: one sublane of 128 words, the unit in which registers address memory."""

@@ -47,7 +47,7 @@ class Prompt(Copier):
             return False
         views.copy(read, write)
         if session.landed is not None:
-            session.landed[move.target.box(starts)] = move.target.digits
+            session.landed.add((*move.target.box(starts), move.target.digits))
         engine.started += 1
         engine.bits += move.bits
         credited.credited_by, credited.credited_at = core, self._at
@@ -104,7 +104,7 @@ class Later(Transfer):
             return False
         views.copy(read, write)
         if session.landed is not None:
-            session.landed[move.target.box(self._starts)] = move.target.digits
+            session.landed.add((*move.target.box(self._starts), move.target.digits))
         return True
 
 

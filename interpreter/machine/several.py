@@ -253,7 +253,7 @@ def _copy(bulk: Bulk) -> None:
     if landed is not None:
         target = bulk.move.target
         for given in _turns(bulk.starts, order):
-            landed[target.box(given)] = target.digits
+            landed.add((*target.box(given), target.digits))
 
 
 def _turns(starts: Sequence[Places], order: Places) -> Iterator[tuple[int, ...]]:

@@ -134,6 +134,50 @@ def test_results_and_figures_are_those_of_the_layout_of_the_chip(
     assert (found.memory, found.transfers) == (expected.memory, expected.transfers)
 
 
+SQUARE, SINGLE = f"memref<2x2x128xf32, {ANY}>", f"memref<2x1x128xf32, {ANY}>"
+
+
+def line(name: str, ref: str, sizes: str) -> str:
+    """`name` is the first row, or column, of `ref`."""
+    box, kept = (f"memref<{n}x128xf32, {ANY}>" for n in (sizes, "2"))
+    return (
+        f"%box_{name} = tpu.memref_slice %{ref}[%c0, %c0, %c0] : {SQUARE} -> {box}\n"
+        f"%{name} = tpu.memref_squeeze %box_{name} : {box} -> {kept}\n"
+    )
+
+
+def test_rows_and_columns_that_begin_at_one_place_are_written_both() -> None:
+    x = np.arange(512, dtype=np.float32).reshape(2, 2, 128)
+    kind = f"memref<2x128xf32, {ANY}>"
+    body = "".join(
+        line(f"from{n}", "x", sizes) + line(f"to{n}", "o", sizes)
+        + copy(f"from{n}", f"to{n}", (kind, kind))
+        for n, sizes in enumerate(("1x2", "2x1"))
+    )  # fmt: skip
+    (out,) = run(kernel(body, SQUARE), x).outputs[0]
+    np.testing.assert_array_equal(out[0], x[0])
+    np.testing.assert_array_equal(out[1, 0], x[1, 0])
+    assert np.isnan(out[1, 1]).all()
+
+
+def test_a_row_that_is_written_through_two_views_is_one() -> None:
+    x = np.arange(256, dtype=np.float32).reshape(2, 1, 128)
+    rows, row = (f"memref<{n}x128xf32, {ANY}>" for n in (2, 1))
+    box = f"memref<1x1x128xf32, {ANY}>"
+    body = f"""
+        %c1 = arith.constant 1 : i32
+        %from = tpu.memref_squeeze %x : {SINGLE} -> {rows}
+        %second = tpu.memref_slice %from[%c1, %c0] : {rows} -> {row}
+        %box = tpu.memref_slice %o[%c1, %c0, %c0] : {SINGLE} -> {box}
+        %one = tpu.memref_squeeze %box : {box} -> {row}
+        %to = tpu.memref_squeeze %o : {SINGLE} -> {rows}
+        %other = tpu.memref_slice %to[%c1, %c0] : {rows} -> {row}
+        """ + "".join(copy("second", name, (row, row)) for name in ("one", "other"))
+    (out,) = run(kernel(body, SINGLE), x).outputs[0]
+    np.testing.assert_array_equal(out[1], x[1])
+    assert np.isnan(out[0]).all()
+
+
 @pytest.mark.parametrize("laid_out", ["C", "F", "read-only", "unaligned"])
 def test_arrays_of_the_caller_stay_as_they_are(laid_out: str) -> None:
     before = numbers()
