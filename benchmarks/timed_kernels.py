@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -237,6 +238,30 @@ def copies(x: Any, interpret: Any = False) -> Any:
     )(x)  # fmt: skip
 
 
+def gathered(places: Any, x: Any, interpret: Any = False, flying: int = 1) -> Any:
+    """Single rows of a table, copied by the kernel's own DMAs, of which so many fly at once."""
+
+    def body(places: Any, x_ref: Any, o_ref: Any, sem: Any) -> None:
+        @pl.loop(0, places.shape[0] // flying)
+        def _(step: Any) -> None:
+            rows = [step * flying + n for n in range(flying)]
+            copies = [
+                pltpu.make_async_copy(x_ref.at[places[row]], o_ref.at[row], sem) for row in rows
+            ]
+            for copy in copies:
+                copy.start()
+            for copy in copies:
+                copy.wait()
+
+    return pl.pallas_call(
+        body, out_shape=jax.ShapeDtypeStruct((places.shape[0], x.shape[1]), f32),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1, grid=(1,), in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+            out_specs=pl.BlockSpec(memory_space=pl.ANY), scratch_shapes=[pltpu.SemaphoreType.DMA],
+        ), interpret=interpret,
+    )(places, x)  # fmt: skip
+
+
 def pages(lengths: Any, places: Any, q: Any, k: Any, v: Any, interpret: Any = False) -> Any:
     """Attention of single rows to as many keys as each has, which are pages of a table."""
     size, count = k.shape[1], places.shape[1]
@@ -293,6 +318,11 @@ def page_table(generator: np.random.Generator) -> list[Any]:
     return [lengths, generator.permutation(64).reshape(8, 8).astype(np.int32)]
 
 
+def choice(length: int, count: int) -> Callable[[np.random.Generator], list[Any]]:
+    """What makes a table of `count` of the numbers below `length`."""
+    return lambda generator: [generator.integers(0, length, count).astype(np.int32)]
+
+
 PAGES = ((8, 8, 128), (64, 32, 128), (64, 32, 128))
 CASES = (
     Case("small, 1 step", small, ((8, 128), (8, 128))),
@@ -310,4 +340,12 @@ CASES = (
     Case("pages, 64 steps", pages, PAGES, page_table),
     Case("new pages, 64 steps", pages, PAGES, page_table, are_new=True),
     Case("copies, 32 DMAs", copies, ((256, 256),)),
+    Case("new rows, 512 DMAs", gathered, ((4096, 256),), choice(4096, 512), are_new=True),
+    Case(
+        "new rows, 8 flying",
+        partial(gathered, flying=8),
+        ((4096, 256),),
+        choice(4096, 512),
+        are_new=True,
+    ),
 )

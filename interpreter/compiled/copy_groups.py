@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Block, Operation, SSAValue
 
-from pallasite.dialects import arith, tpu
+from pallasite.dialects import arith, memref, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.promises import kept_dimensions
 from pallasite.dialects.scf import ForOp, WhileOp
@@ -54,12 +54,19 @@ def copy_groups(func: FuncOp, facts: Facts) -> list[CopyGroup]:
             blocks.setdefault(op.parent, []).append(pair)
     found: list[CopyGroup] = []
     for block, pairs in blocks.items():
-        own = _own_views(block, pairs)
-        for pair in pairs:
-            group = _group(pair, own, facts)
-            if group is not None:
-                found.append(group)
+        found += _groups(block, pairs, facts)
     return found
+
+
+def _groups(block: Block, pairs: Sequence[_Pair], facts: Facts) -> list[CopyGroup]:
+    """Those of some `pairs` of `block`."""
+    own = _own_views(block, pairs)
+    found = [(pair, _group(pair, own, facts)) for pair in pairs]
+    left = [pair for pair, group in found if group is not None]
+    if len(left) < len(pairs):
+        # What the others use is not for copies only.
+        return _groups(block, left, facts)
+    return [group for _, group in found if group is not None]
 
 
 def _pairs(func: FuncOp) -> list[_Pair]:
@@ -201,12 +208,29 @@ def _group(pair: _Pair, own: set[Operation], facts: Facts) -> CopyGroup | None:
     views = own.intersection(_behind(pair))
     given: list[SSAValue] = []
     ends = [_path(end, own, given, facts) for end in _ends(first)]
-    if not views and None in pair:
+    if None in pair and not any(map(_is_loaded, given)):
+        # Of the same few places views are remembered, from run to run.
         return None
     return CopyGroup(
         start, wait, _in_order(wait or first, views), tuple([root for root, _ in ends]),
         tuple([path for _, path in ends]), tuple(given),
     )  # fmt: skip
+
+
+def _is_loaded(number: SSAValue) -> bool:
+    """Whether a number is computed of one that is loaded of memory, within its block."""
+    waiting, seen = [number], set[SSAValue]()
+    while waiting:
+        value = waiting.pop()
+        owner = value.owner
+        if value in seen or not isinstance(owner, Operation):
+            continue
+        seen.add(value)
+        if isinstance(owner, memref.LoadOp):
+            return True
+        if is_quiet(owner):
+            waiting += owner.operands
+    return False
 
 
 def _in_order(last: Operation, ops: set[Operation]) -> tuple[Operation, ...]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pallasite.diagnostics import SourceLocation
 from pallasite.interpreter.machine.copies import End, Route, route_of
 from pallasite.interpreter.machine.dma import Engine
 from pallasite.interpreter.machine.memory import Buffer, Landed
@@ -27,9 +29,13 @@ if TYPE_CHECKING:
 WORD = 32
 MOST_WAYS = 16
 """Pairs of ways that one copy in the text of a kernel remembers."""
-PATIENCE = 8
-"""How often in a row the ends of a copy may be others than the last time."""
+MOST_SESSIONS = 8
+"""Pairs of ends of one copy in the text that a run knows."""
 Residues = tuple[int, ...]
+
+
+Layout = tuple[list[tuple[int, int, int, int]], list[tuple[int, int]], tuple[int, int]]
+"""The `steps`, `turned` and `units` of a `Session`."""
 
 
 class Move:
@@ -72,6 +78,19 @@ class Move:
             )
         return self.routes[residues]
 
+    @cached_property
+    def layout(self) -> Layout:
+        """What sessions of it have in common."""
+        numbers = self.semaphore.steps
+        (reads, read_turns), (writes, write_turns) = (self.strides(side) for side in (0, 1))
+        one, other = gcd(*reads, *read_turns) or 1, gcd(*writes, *write_turns) or 1
+        steps = [
+            (last, reads[n] // one, writes[n] // other, numbers.get(n, 0))
+            for n, last in enumerate(self.lasts)
+        ]
+        turns = zip(read_turns, write_turns, strict=True)
+        return steps, [(read // one, write // other) for read, write in turns], (one, other)
+
     def strides(self, side: int) -> tuple[list[int], list[int]]:
         """Of the source (0) or the target (1), by how many bytes each start moves it, and each
         whole block of a turn."""
@@ -98,32 +117,19 @@ class Views(NamedTuple):
             targets[write][part] = sources[read][part]
 
 
-class Found(NamedTuple):
-    """One copy, which is nothing unusual."""
-
-    session: Session
-    move: Move
-    engine: Engine
-    semaphore: Semaphore
-    views: Views
-    read: int
-    write: int
-
-
 @dataclass(eq=False, slots=True)
 class Session:
     """What a run knows of one copy in the text of its kernel."""
 
-    semaphore: Ref
-    ends: tuple[Ref, Ref] | None
+    semaphore: Ref | None = None
+    ends: tuple[Ref, Ref] | None = None
     """What the other paths begin at: those to the source and the target."""
-    misses: int
-    """How often in a row these were others than before."""
-    uses: int = 0
     move: Move | None = None
     """None if it is for nobody but the views and transfers themselves."""
     engine: Engine | None = None
     landed: Landed | None = None
+    boxes: dict[Any, SourceLocation | None] | None = None
+    """What was written of the target, if that must be done once."""
     units: tuple[int, int] = (1, 1)
     """Bytes from one of the following views to the next."""
     semaphore_lies: Any = None
@@ -137,13 +143,20 @@ class Session:
     views: dict[Residues, Views | None] = field(default_factory=dict[Residues, "Views | None"])
 
 
+Found = tuple[Session, Move, Engine, Semaphore, Views, int, int]
+"""One copy, which is nothing unusual: the parts that it reads and writes are the last two."""
+_NONE = Session()
+"""That of copies of which a run knows nothing."""
+
+
 class Copier:
     """A place in the text of a kernel that copies a part of an array within a core."""
 
-    def __init__(self, paths: Sequence[Path], count: int) -> None:
+    def __init__(self, paths: Sequence[Path], count: int, at: SourceLocation | None) -> None:
         """The paths to the semaphore, the source and the target take what they need of `count`
         starts."""
         self.paths = tuple(paths)
+        self.at = at
         self._count = count
         self._moves: dict[Any, Move | None] = {}
 
@@ -153,13 +166,16 @@ class Copier:
         """The copy of the parts at `starts`; None if anything is unusual, or wrong."""
         if core.observer is not None or core.recorder is not None:
             return None
-        session = self.session(core, semaphore, source, target)
+        sessions = core.sessions.get(self)
+        session: Session | None = None if sessions is None else sessions.get((source, target))
+        if session is None or session.semaphore is not semaphore:
+            session = self.session(core, semaphore, source, target)
         move, engine = session.move, session.engine
         if move is None or engine is None or source.buffer.freed or target.buffer.freed:
             return None
         read = write = 0
         number = session.first
-        for start, (last, step, other, count) in zip(starts, session.steps, strict=True):
+        for start, (last, step, other, count) in zip(starts, session.steps, strict=False):
             if not 0 <= start <= last:
                 return None
             read += start * step
@@ -181,47 +197,51 @@ class Copier:
         views = session.views.get(residues) or self.views(session, residues)
         if views is None:
             return None
-        session.uses += 1
-        return Found(session, move, engine, credited, views, read, write)
+        return session, move, engine, credited, views, read, write
+
+    def is_first(self, found: Found, starts: Sequence[int]) -> bool:
+        """Notes that a block is written that must be written once; whether it was not before."""
+        session, move, *_ = found
+        boxes, box = session.boxes, move.target.box(starts)
+        if boxes is None or box in boxes:
+            return False
+        boxes[box] = self.at
+        return True
 
     def session(self, core: Core, semaphore: Ref, source: Ref, target: Ref) -> Session:
         """What this run knows of copies between these."""
-        session: Session | None = core.sessions.get(self)
-        if session is None or session.ends != (source, target):
-            return self._begin(core, semaphore, source, target, session)
+        sessions: dict[Any, Session] | None = core.sessions.get(self)
+        if sessions is None:
+            sessions = core.sessions[self] = {}
+        session = sessions.get((source, target))
+        if session is None:
+            if len(sessions) >= MOST_SESSIONS:
+                return _NONE
+            return self._begin(core, semaphore, source, target, sessions)
         if session.semaphore is not semaphore:
             self._go_on(session, semaphore)
         return session
 
     def _begin(
-        self, core: Core, semaphore: Ref, source: Ref, target: Ref, before: Session | None
+        self, core: Core, semaphore: Ref, source: Ref, target: Ref, sessions: dict[Any, Session]
     ) -> Session:
         """Finds out what is the same for copies between these ends from now on."""
-        misses = 0 if before is None or before.uses > PATIENCE else before.misses + 1
-        session = core.sessions[self] = Session(semaphore, (source, target), misses)
         engine = core.machine.engine
-        if misses > PATIENCE or engine.order.policy != "on_wait" or engine.passes:
+        if not (source.buffer.touched and target.buffer.touched):
+            return _NONE  # The next one finds them so.
+        session = sessions[source, target] = Session(semaphore, (source, target))
+        if engine.order.policy != "on_wait" or engine.passes:
             return session
         if not (_is_plain(source.buffer) and _is_plain(target.buffer)):
-            session.ends = None  # Maybe it is later on.
             return session
         move = self.move(semaphore, source, target)
-        if move is None or target.buffer.boxes is not None or target.buffer.is_adopted:
+        if move is None or target.buffer.is_adopted:
             return session
-        session.move, session.engine, session.landed = move, engine, target.buffer.landed
+        session.move, session.engine = move, engine
+        session.landed, session.boxes = target.buffer.landed, target.buffer.boxes
         session.first = semaphore.buffer.address // 4 + move.semaphore.base
         session.semaphore_lies = lies(semaphore)
-        numbers = move.semaphore.steps
-        (reads, read_turns), (writes, write_turns) = (move.strides(side) for side in (0, 1))
-        one, other = session.units = (
-            gcd(*reads, *read_turns) or 1, gcd(*writes, *write_turns) or 1
-        )  # fmt: skip
-        session.steps = [
-            (last, reads[n] // one, writes[n] // other, numbers.get(n, 0))
-            for n, last in enumerate(move.lasts)
-        ]
-        turns = zip(read_turns, write_turns, strict=True)
-        session.turned = [(read // one, write // other) for read, write in turns]
+        session.steps, session.turned, session.units = move.layout
         return session
 
     def _go_on(self, session: Session, semaphore: Ref) -> None:
@@ -263,9 +283,9 @@ class Copier:
 
 
 def _is_plain(buffer: Buffer) -> bool:
-    """Whether the contents of a buffer are there, and nobody asks what was written to it."""
+    """Whether nobody asks what was written to a buffer."""
     watched = buffer.shadow is not None or buffer.complete or buffer.aliased
-    return buffer.touched and not watched and not buffer.freed
+    return not watched and not buffer.freed
 
 
 def _all(buffer: Buffer, end: End, unit: int) -> Array:

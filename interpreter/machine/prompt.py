@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.interpreter.machine.dma import Transfer
-from pallasite.interpreter.machine.moves import PATIENCE, Copier, Found
+from pallasite.interpreter.machine.moves import MOST_SESSIONS, Copier, Found
 from pallasite.interpreter.machine.paths import Path, Way, follow, lies, way_of
 from pallasite.interpreter.machine.views import Ref
 
@@ -33,8 +33,7 @@ class Prompt(Copier):
         awaited_at: SourceLocation | None,
     ) -> None:
         """See `Copier`."""
-        super().__init__(paths, count)
-        self._at = at
+        super().__init__(paths, count, at)
         self._awaited_at = awaited_at
 
     def __call__(self, core: Core, semaphore: Ref, source: Ref, target: Ref, *starts: int) -> bool:
@@ -45,12 +44,14 @@ class Prompt(Copier):
         session, move, engine, credited, views, read, write = found
         if credited.value or credited.pending:
             return False
+        if session.boxes is not None and not self.is_first(found, starts):
+            return False
         views.copy(read, write)
         if session.landed is not None:
             session.landed.add((*move.target.box(starts), move.target.digits))
         engine.started += 1
         engine.bits += move.bits
-        credited.credited_by, credited.credited_at = core, self._at
+        credited.credited_by, credited.credited_at = core, self.at
         credited.taken_at = self._awaited_at
         return True
 
@@ -72,7 +73,7 @@ class Later(Transfer):
     ) -> None:  # fmt: skip
         """The `copy` of what the `paths` lead to for `starts`."""
         self.sender = self.receiver = core
-        self.target_semaphore = copy.semaphore
+        self.target_semaphore = copy[3]
         self.target_amount = amount
         self.location = at
         self.read = self.done = False
@@ -85,7 +86,7 @@ class Later(Transfer):
         """Its source and target, which nobody has asked for yet."""
         if name not in ("source", "target"):
             raise AttributeError(name)
-        roots = self._copy.session.ends
+        roots = self._copy[0].ends
         assert roots is not None
         pairs = zip(roots, self._paths[1:], strict=True)
         self.source, self.target = [follow(ref, path, self._starts) for ref, path in pairs]
@@ -93,7 +94,7 @@ class Later(Transfer):
 
     @property
     def bits(self) -> int:
-        return self._copy.move.bits
+        return self._copy[1].bits
 
     def land(self) -> bool:
         session, move, _, _, views, read, write = self._copy
@@ -115,22 +116,24 @@ class Start(Copier):
         self, paths: Sequence[Path], count: int, counts_bytes: bool, at: SourceLocation | None
     ) -> None:
         """See `Copier`; the semaphore counts bytes, or copies."""
-        super().__init__(paths, count)
+        super().__init__(paths, count, at)
         self._counts_bytes = counts_bytes
-        self._at = at
 
     def __call__(self, core: Core, semaphore: Ref, source: Ref, target: Ref, *starts: int) -> bool:
         """Starts the copy; False if nothing was done."""
         found = self.find(core, semaphore, source, target, starts)
         if found is None:
             return False
-        engine, bits = found.engine, found.move.bits
+        session, move, engine, credited, *_ = found
+        if session.boxes is not None and not self.is_first(found, starts):
+            return False
+        bits = move.bits
         amount = (bits + 7) >> 3 if self._counts_bytes else 1
-        later = Later(core, self.paths, starts, found, amount, self._at)
+        later = Later(core, self.paths, starts, found, amount, self.at)
         engine.flying[later] = None
         engine.started += 1
         engine.bits += bits
-        found.semaphore.pending.append(later)
+        credited.pending.append(later)
         return True
 
 
@@ -183,7 +186,7 @@ class Await:
         # Scopes have semaphores of their own.
         same = before is None or before[0][1:] == ends[1:]
         misses = 0 if before is None else before[1] + (not same)
-        ways = self._ways_of(ends) if misses <= PATIENCE else None
+        ways = self._ways_of(ends) if misses <= MOST_SESSIONS else None
         if ways is None:
             return ends, misses, 0, None
         semaphore = ways[0]

@@ -179,7 +179,9 @@ def _bulk(core: Core, copies: Copies, values: Sequence[Any], count: int) -> Bulk
     engine = session.engine
     if engine is None or source.buffer.freed or target.buffer.freed:
         return None
-    if session.move is None or len(engine.flying) >= engine.limit:
+    if session.move is None or session.boxes is not None:
+        return None
+    if len(engine.flying) >= engine.limit:
         return None
     read, write, number = every.copy(), every.copy(), every + session.first
     for start, (_, one, other, step) in zip(starts, session.steps, strict=True):

@@ -303,6 +303,17 @@ def test_views_that_others_use_too_are_taken_once() -> None:
         check(in_turns(body), *numbers(8, 1))
 
 
+def test_views_of_copies_of_both_kinds_are_there() -> None:
+    """A copy from where a table says, and one that is not worth a call, have one target."""
+    wait = AWAITED[AWAITED.index("tpu.wait_dma2") :]
+    again = STARTED[STARTED.index("tpu.enqueue_dma") :].replace("%from", "%first")
+    first = "%first = tpu.memref_slice %table[%i, %zero]"
+    first += f" : {memref(32, f'{ROWS}x128')} -> {memref(32, '1x128')}"
+    started = STARTED.replace("%place", "%i").replace("%from =", f"{first}\n%from =")
+    for order in ((started, again), (started, wait, again, wait.replace("%from", "%first"))):
+        check(in_turns("\n".join(order)), *numbers(10, 1))
+
+
 def test_a_copy_whose_end_is_gone_is_told() -> None:
     vmem = memref(32, f"{ROWS}x128", "vmem")
     body = f"%own = memref.alloca() : {vmem}\n{STARTED}".replace("%out", "%own")
