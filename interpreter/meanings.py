@@ -20,7 +20,9 @@ from xdsl.ir import Operation
 
 from pallasite.interpreter.facts import Facts
 
-__all__ = ["Factory", "Facts", "Function", "Meaning", "Staged", "effect", "lookup", "meaning"]
+__all__ = [
+    "Factory", "Facts", "Function", "Meaning", "Narrowing", "Staged", "effect", "lookup", "meaning",
+]  # fmt: skip
 
 Function = Callable[..., Any]
 Factory = Callable[[Any, Facts], Function]
@@ -39,6 +41,19 @@ class Staged:
 
     def __call__(self, first: Any, second: Any, third: Any) -> Any:
         return self.last(self.left(first), self.right(second), third)
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowing:
+    """A meaning whose result has carriers of a narrower type: who only stores that need not widen
+    it."""
+
+    whole: Function
+    into: Function
+    """Of the operands, and a view of memory of such elements, which it writes."""
+
+    def __call__(self, *operands: Any) -> Any:
+        return self.whole(*operands)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -39,11 +40,45 @@ def slice_(op: grid.SliceOp, facts: Facts) -> Function:
     return lambda x: x[box]
 
 
+_LEAST_SEEN = 1 << 14
+"""Bytes of parts that are worth the look whether they lie one behind the other."""
+
+
+class Joined:
+    """Puts grids one behind the other along a dimension of the grid."""
+
+    def __init__(self, dim: int) -> None:
+        self._dim = dim
+
+    def __call__(self, *parts: Array) -> Array:
+        seen = self.seen(*parts) if parts[0].nbytes >= _LEAST_SEEN else None
+        return np.concatenate(parts, self._dim) if seen is None else seen
+
+    def seen(self, *parts: Array) -> Array | None:
+        """The view of memory that all of `parts` make, if they lie at equal distances, as the rows
+        of a packed register do that was taken apart."""
+        first, *rest = parts
+        base, dim = first.base, self._dim
+        if not rest or not isinstance(base, np.ndarray) or not base.flags.c_contiguous:
+            return None
+        kind = first.shape, first.strides, first.dtype
+        if any(x.base is not base or (x.shape, x.strides, x.dtype) != kind for x in rest):
+            return None
+        begins = [x.__array_interface__["data"][0] for x in (base, first, *rest)]
+        step, size = begins[2] - begins[1], first.shape[dim]
+        if step <= 0 or any(b - a != step for a, b in pairwise(begins[1:])):
+            return None
+        if size > 1 and first.strides[dim] * size != step:
+            return None
+        shape, strides = list(first.shape), list(first.strides)
+        shape[dim], strides[dim] = size * len(parts), step // size
+        return np.ndarray(shape, first.dtype, base, begins[1] - begins[0], strides)
+
+
 @meaning(grid.ConcatOp)
 def concat(op: grid.ConcatOp, facts: Facts) -> Function:
     """Grids one behind the other along a dimension of the grid."""
-    dim = op.dim.value.data
-    return lambda *parts: np.concatenate(parts, dim)
+    return Joined(op.dim.value.data)
 
 
 @meaning(grid.ReshapeOp)

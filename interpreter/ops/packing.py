@@ -10,8 +10,10 @@ sublane * p + element.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
@@ -19,7 +21,7 @@ from pallasite.dialects import tpu
 from pallasite.dialects.registers import check_same_grid
 from pallasite.dialects.tpu.keywords import PackFormat
 from pallasite.dialects.types import shape_of
-from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.meanings import Facts, Function, Narrowing, meaning
 from pallasite.interpreter.ops import subelements
 from pallasite.interpreter.ops.convert import converter
 from pallasite.interpreter.values import (
@@ -59,6 +61,13 @@ def _registers(rows: Array, packing: int) -> Array:
     """The inverse of `_rows`."""
     *lead, count, lanes = rows.shape
     return rows.reshape(*lead, count // packing, packing, lanes).swapaxes(-1, -2)
+
+
+def _by_rows(grid: list[int], rows: int, lanes: int, dtype: Any) -> Array:
+    """Room for rows of registers, in memory as loaded grids are: by rows of the matrix."""
+    *lead, columns = grid or [1]
+    found = np.empty((*lead, rows, columns, lanes), dtype).swapaxes(-2, -3)
+    return found.reshape(*grid, rows, lanes)
 
 
 def _packing(type: Attribute) -> int:
@@ -103,13 +112,27 @@ def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
     def rounded(*sources: Array) -> Array:
         """`compress` of floats, which are rounded as they are put together."""
         rows = [x if before == 1 else _rows(x) for x in placed(sources)]
-        height = rows[0].shape[-2]
-        packed = np.empty((*rows[0].shape[:-2], parts * height, rows[0].shape[-1]), narrow)
+        *grid, height, lanes = rows[0].shape
+        packed = _by_rows(grid, parts * height, lanes, narrow)
         for place, part in enumerate(rows):
             packed[..., place * height : (place + 1) * height, :] = part
         return _registers(packed.astype(np.float32), after)
 
-    return compress if narrow is None else rounded
+    def into(*operands: Array) -> None:
+        """`rounded`, to a view of memory: rows of a register are those of two, or four, of its
+        sources."""
+        *sources, target = operands
+        elements = target.view(narrow)
+        for place, part in enumerate(placed(sources)):
+            rows = part if before == 1 else _rows(part)
+            sublanes = rows.shape[-2] // after
+            run = slice(place * sublanes, (place + 1) * sublanes)
+            elements[..., run, :, :] = _registers(rows, after)
+
+    if narrow is None:
+        return compress
+    # Bytes of NaNs are not all that ml_dtypes has.
+    return Narrowing(rounded, into) if narrow is bfloat16 else rounded
 
 
 @meaning(tpu.UnpackSubelementsOp)

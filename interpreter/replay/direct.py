@@ -151,7 +151,7 @@ class _Stores:
         left: list[Line] = []
         for number, line in enumerate(self._lines):
             left.append(line)
-            if line.text == STORE:
+            if line.text == STORE or (line.narrow is not None and not line.makes and line.takes):
                 self._join(left, number)
         return left
 
@@ -163,7 +163,10 @@ class _Stores:
         while before and isinstance(target, Box) and self._last[value] <= number:
             maker = before[-1]
             if maker.look is None or maker.makes != (value,):
-                joined = self._computed(maker, value, target)
+                if store.narrow is None:
+                    joined = self._computed(maker, value, target)
+                else:
+                    joined = self._rounded(maker, value, target)
                 if joined is not None:
                     lines[len(before) - 1 :] = [joined]
                     return
@@ -182,7 +185,7 @@ class _Stores:
         """Where `value` has to be for what `look` makes of it, which is `seen`, to be at `target`,
         if both have the same elements in the same order."""
         shape, dtype = self._kinds[value]
-        if (target.shape, target.dtype) != self._kinds[seen]:
+        if target.shape != self._kinds[seen].shape or dtype != self._kinds[seen].dtype:
             return None
         room = np.empty(shape, dtype)  # Nobody touches it.
         found = look(room)
@@ -191,6 +194,17 @@ class _Stores:
         if found.dtype != dtype or not np.may_share_memory(found, room):
             return None
         return _seen(lambda view: view.reshape(shape), target)
+
+    def _rounded(self, line: Line, value: int, target: Box) -> Line | None:
+        """`line` with its result, if that is `value`, as narrower elements at `target`, if these
+        follow each other there."""
+        if line.into is None or line.makes != (value,) or target.shape != self._kinds[value].shape:
+            return None
+        if target.dtype.itemsize not in target.strides[-2:-1]:
+            return None
+        _, _, arguments = line.text.partition("(")
+        call = f"{self._bind('f', line.into)}({arguments.removesuffix(')')}, {{w}})"
+        return Line(call, line.takes, write=target)
 
     def _computed(self, line: Line, value: int, target: Box) -> Line | None:
         """`line` with its result, if that is `value`, at `target`."""

@@ -130,10 +130,12 @@ class Line(NamedTuple):
     """Bytes of new arrays."""
     is_load: bool = False
     """Whether it copies what it reads, and nothing else."""
-    look: Callable[[Array], Array] | None = None
-    """What it calls of the one value that it takes, if that may only look at it."""
+    look: Callable[..., Array | None] | None = None
+    """What it calls of all that it takes, if that may only look at it."""
     ufunc: np.ufunc | None = None
     """What it computes its result with, element by element."""
+    into: Callable[..., Any] | None = None
+    """What writes its result to memory of narrower elements."""
     narrow: Narrow | None = None
     """How elements of what it reads, or writes, and nothing else, become values."""
 

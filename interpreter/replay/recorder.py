@@ -35,7 +35,8 @@ from pallasite.interpreter.machine.copies import (
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.register_access import Access
 from pallasite.interpreter.machine.views import Ref
-from pallasite.interpreter.meanings import Staged
+from pallasite.interpreter.meanings import Narrowing, Staged
+from pallasite.interpreter.ops.grid import Joined
 from pallasite.interpreter.replay.apart import apart, put, take
 from pallasite.interpreter.replay.direct import Kind
 from pallasite.interpreter.replay.lines import COPY, LOOK, Box, Line, View, Whole
@@ -204,10 +205,9 @@ class Recorder:
         memory, contents = self._memory(ref.buffer), ref.buffer.bytes
         taken = self._accesses.setdefault(access, access.taken)
         view = access.viewer(ref.codec, ref.base, contents)
-        read: View
         narrow: Narrow | None = None
         if view is not None:
-            read = Box.of(view, contents, memory)
+            read: View = Box.of(view, contents, memory)
             text = LOOK if look else f"{{}} = {self.bind('f', taken)}({{r}})"
         elif (part := access.part(ref.codec, ref.base, contents)) is not None:
             fill = self._fills.setdefault(access, access.filled(ref))
@@ -321,13 +321,13 @@ class Recorder:
         call = f"{left} = {self.bind('f', fn)}({', '.join(texts)})"
         through = tuple(self._seen_through(arguments, results))
         size = 0 if through else sum(x.nbytes for x in results if isinstance(x, np.ndarray))
-        look = fn if through and len(arguments) == len(results) == 1 else None
-        ufunc = ufunc_of(fn) if not through else None
-        self._line(
-            Line(
-                call, takes, makes, seen_through=through, made_bytes=size, look=look, ufunc=ufunc
-            )
-        )  # fmt: skip
+        line = Line(call, takes, makes, seen_through=through, made_bytes=size)
+        if not through:
+            into = fn.into if isinstance(fn, Narrowing) else None
+            line = line._replace(ufunc=ufunc_of(fn), into=into)
+        elif isinstance(fn, Joined) or len(arguments) == len(results) == 1:
+            line = line._replace(look=fn.seen if isinstance(fn, Joined) else fn)
+        self._line(line)
 
     def _seen_through(self, arguments: Sequence[Any], results: Sequence[Any]) -> Iterator[int]:
         """The numbers of those arguments that may share memory with results."""
