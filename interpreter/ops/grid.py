@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -51,8 +52,15 @@ class Joined:
         self._dim = dim
 
     def __call__(self, *parts: Array) -> Array:
-        seen = self.seen(*parts) if parts[0].nbytes >= _LEAST_SEEN else None
-        return np.concatenate(parts, self._dim) if seen is None else seen
+        return self.look(*parts) if parts[0].nbytes >= _LEAST_SEEN else self._copied(parts)
+
+    def look(self, *parts: Array) -> Array:
+        """The view that `seen` gives, whatever it takes to find it, or a copy."""
+        seen = self.seen(*parts)
+        return self._copied(parts) if seen is None else seen
+
+    def _copied(self, parts: Sequence[Array]) -> Array:
+        return np.concatenate(parts, self._dim)
 
     def seen(self, *parts: Array) -> Array | None:
         """The view of memory that all of `parts` make, if they lie at equal distances, as the rows

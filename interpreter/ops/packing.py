@@ -10,7 +10,7 @@ sublane * p + element.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from ml_dtypes import bfloat16
@@ -122,7 +122,7 @@ def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
         """`rounded`, to a view of memory: rows of a register are those of two, or four, of its
         sources."""
         *sources, target = operands
-        elements = target.view(narrow)
+        elements: Array = target.view(cast(Any, narrow))
         for place, part in enumerate(placed(sources)):
             rows = part if before == 1 else _rows(part)
             sublanes = rows.shape[-2] // after

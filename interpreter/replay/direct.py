@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ from pallasite.interpreter.values import Array
 
 _MOST_WRITES = 64
 """Writes that a load is compared with."""
+_NOTHING = Line("pass")
 LEAST_ROW = 64
 """Bytes that follow each other, at least, in what is worth being read again and again where it
 lies."""
@@ -38,15 +41,16 @@ def direct(
 ) -> tuple[list[Line], dict[int, Box]]:
     """`lines` without those that make views or store what was just computed, and the values that
     are views. `kinds` are those of values, by number; `bind` names a constant."""
-    left, views = _Looks(lines).found()
+    left, views = _Looks(lines, bind).found()
     return _Stores(left, kinds, bind).found(), views
 
 
 class _Looks:
     """Values that are views of memory as long as they are used."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Sequence[Line], bind: Callable[[str, Any], str]) -> None:
         self._lines = lines
+        self._bind = bind
         self._shares: dict[int, int] = {}
         """The first value that each value shares memory with."""
         self._last: dict[int, int] = {}
@@ -80,8 +84,10 @@ class _Looks:
         """The lines that are left, and the values that are views."""
         views: dict[int, Box] = {}
         left: list[Line] = []
-        for number, line in enumerate(self._lines):
+        for number, line in enumerate(self._narrow()):
             view = self._view(number, line, views)
+            if line is _NOTHING:
+                continue
             if view is None:
                 left.append(line)
             else:
@@ -101,13 +107,62 @@ class _Looks:
         seen = views.get(line.takes[0])
         return None if seen is None else _seen(line.look, seen)
 
+    def _narrow(self) -> list[Line]:
+        """The lines, of which those that load narrower elements load what is seen of them."""
+        loads: dict[int, Line] = {}
+        """What loads each value, if it might be one that is loaded otherwise."""
+        used: set[int] = set()
+        for number, line in enumerate(self._lines):
+            found = self._elements(number, line, loads)
+            if found is None:
+                used.update(line.takes)
+            else:
+                loads[line.makes[0]] = found
+        found = [loads.get(line.makes[0], line) if line.makes else line for line in self._lines]
+        # Numbers of lines stay what they are.
+        return [
+            _NOTHING if line.narrow is not None and line.makes and line.makes[0] in unused else line
+            for unused in [loads.keys() - used]
+            for line in found
+        ]
+
+    def _elements(self, number: int, line: Line, loads: Mapping[int, Line]) -> Line | None:
+        """What loads what the line makes, if that is narrower elements of memory."""
+        if line.read is not None:
+            is_load = line.narrow is not None and len(line.makes) == 1
+            return line if is_load and self._is_steady(number, line.makes[0], line) else None
+        if line.look is None or line.takes != line.seen_through or len(line.makes) != 1:
+            return None
+        seen = [loads[value] for value in line.takes if value in loads]
+        if len(seen) != len(line.takes):
+            return None
+        boxes = [load.read for load in seen if isinstance(load.read, Box)]
+        narrow = seen[0].narrow
+        if (
+            narrow is None
+            or len(boxes) != len(seen)
+            or any(x.narrow is None or x.narrow.codec is not narrow.codec for x in seen)
+        ):
+            return None
+        box = narrow.seen(line.look, boxes)
+        if box is None:
+            return None
+        narrow = narrow.along(box)
+        size = prod(box.shape) * narrow.codec.carrier.itemsize
+        text = f"{{}} = {self._bind('f', narrow.load)}({{r}})"
+        return Line(text, (), line.makes, read=box, made_bytes=size, narrow=narrow)
+
     def _is_brief(self, number: int, value: int, line: Line) -> bool:
+        """Whether a line loads what may be read where it lies as often as it is used."""
+        if not isinstance(line.read, Box) or not self._is_steady(number, value, line):
+            return False
+        return self._uses.get(value, 0) < 2 or _has_rows(line.read)
+
+    def _is_steady(self, number: int, value: int, line: Line) -> bool:
         """Whether the memory that a line loads stays as it is until nobody uses the value."""
         if value in self._fixed or not isinstance(line.read, Box):
             return False
         box = line.read
-        if self._uses.get(value, 0) > 1 and not _has_rows(box):
-            return False
         writes = self._writes.get(box.memory, [])
         first = bisect_right(writes, number, key=lambda write: write[0])
         last = bisect_right(writes, self._last.get(value, number), key=lambda write: write[0])
@@ -122,7 +177,7 @@ def _has_rows(box: Box) -> bool:
     return box.strides[-1:] == (size,) and box.shape[-1] * size >= LEAST_ROW
 
 
-def _seen(look: Callable[[Array], Array], box: Box) -> Box | None:
+def _seen(look: Callable[..., Array], box: Box) -> Box | None:
     """What `look` gives of the elements of `box`, if that is a view of the same memory."""
     low, high = box.span
     room = np.empty(high - low, np.uint8)  # Nobody touches it.
@@ -179,9 +234,7 @@ class _Stores:
             # What is stored need not be seen otherwise first.
             lines[len(before) :] = [store._replace(takes=(value,), write=target)]
 
-    def _under(
-        self, look: Callable[[Array], Array], value: int, seen: int, target: Box
-    ) -> Box | None:
+    def _under(self, look: Callable[..., Array], value: int, seen: int, target: Box) -> Box | None:
         """Where `value` has to be for what `look` makes of it, which is `seen`, to be at `target`,
         if both have the same elements in the same order."""
         shape, dtype = self._kinds[value]
@@ -193,7 +246,7 @@ class _Stores:
             return None
         if found.dtype != dtype or not np.may_share_memory(found, room):
             return None
-        return _seen(lambda view: view.reshape(shape), target)
+        return _seen(methodcaller("reshape", shape), target)
 
     def _rounded(self, line: Line, value: int, target: Box) -> Line | None:
         """`line` with its result, if that is `value`, as narrower elements at `target`, if these

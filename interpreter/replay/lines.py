@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pallasite.interpreter.machine.copies import End
 from pallasite.interpreter.values import Array
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Box(_Box):
         """`view` of the `contents` of a memory."""
         first, begin = (a.__array_interface__["data"][0] for a in (view, contents))
         return Box(memory, view.shape, view.dtype, first - begin, view.strides)
+
+    @staticmethod
+    def at(end: End, memory: str) -> Box:
+        """One end of a copy."""
+        return Box(memory, end.shape, np.dtype(end.unit), end.first, end.strides)
 
     def text(self, bind: Callable[[str, Any], str]) -> str:
         """How it is made, as an expression; `bind` names a constant."""
@@ -130,7 +136,7 @@ class Line(NamedTuple):
     """Bytes of new arrays."""
     is_load: bool = False
     """Whether it copies what it reads, and nothing else."""
-    look: Callable[..., Array | None] | None = None
+    look: Callable[..., Array] | None = None
     """What it calls of all that it takes, if that may only look at it."""
     ufunc: np.ufunc | None = None
     """What it computes its result with, element by element."""

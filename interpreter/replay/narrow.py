@@ -7,7 +7,7 @@ words is taken apart, and put together, by words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -38,6 +38,36 @@ class Narrow(NamedTuple):
     def store(self) -> Callable[[Array, Array], None]:
         """What writes values to a view of elements."""
         return _storing(self.codec)
+
+    def along(self, box: Box) -> Narrow:
+        """The same of the elements of `box`, in the order in which they lie there."""
+        axes = sorted(range(len(box.shape)), key=lambda axis: -abs(box.strides[axis]))
+        return self._replace(order=tuple(axes))
+
+    def seen(self, look: Callable[..., Array], boxes: Sequence[Box]) -> Box | None:
+        """The elements of which `look` gives the values, of those of `boxes`, if it only looks."""
+        memory, dtype, carrier = boxes[0].memory, boxes[0].dtype, self.codec.carrier
+        times = carrier.itemsize // dtype.itemsize
+        if any(box.memory != memory for box in boxes):
+            return None
+        low = min(box.span[0] for box in boxes)
+        room = np.empty((max(box.span[1] for box in boxes) - low) * times, np.uint8)
+        views = [
+            np.ndarray(
+                box.shape,
+                carrier,
+                room,
+                (box.first - low) * times,
+                [s * times for s in box.strides],
+            )
+            for box in boxes
+        ]
+        found = look(*views)
+        if found.dtype != carrier or not np.may_share_memory(found, room):
+            return None
+        seen = Box.of(found, room, memory)
+        strides = tuple([step // times for step in seen.strides])
+        return seen._replace(dtype=dtype, first=seen.first // times + low, strides=strides)
 
 
 def elements_of(access: Access, ref: Ref, memory: str) -> tuple[Box, Narrow] | None:

@@ -26,7 +26,6 @@ from pallasite.interpreter.in_order import is_filled, unwritten
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.copies import (
-    End,
     move_between,
     route_between,
     row_major,
@@ -196,8 +195,8 @@ class Recorder:
             read, write = map(Whole, names)
             return self._line(Line(f"{move}({{r}}, {{w}})", read=read, write=write))
         whole = target.byte_count == target.buffer.size
-        write = _end(route.write, self._memory(target.buffer, whole))
-        read = _end(route.read, self._memory(source.buffer))
+        write = Box.at(route.write, self._memory(target.buffer, whole))
+        read = Box.at(route.read, self._memory(source.buffer))
         self._line(Line(COPY, read=read, write=write))
 
     def loaded(self, access: Access, ref: Ref, look: bool, value: Array) -> None:
@@ -220,8 +219,8 @@ class Recorder:
             read, text = Whole(memory), f"{{}} = {self.bind('f', general)}({{r}})"
         size, load = (0 if look else value.nbytes), view is not None and not look
         makes = (self._new(value),)
-        more: dict[str, Any] = {"made_bytes": size, "is_load": load, "narrow": narrow}
-        self._line(Line(text, (), makes, read=read, **more))
+        line = Line(text, (), makes, read=read, made_bytes=size)
+        self._line(line._replace(is_load=load, narrow=narrow))
 
     def stored(self, access: Access, ref: Ref, value: Array, mask: Array | None, add: bool) -> None:
         """A store has written `value`, or added it to what was there, where `mask` is true."""
@@ -320,13 +319,15 @@ class Recorder:
             left = left.removesuffix(", ")
         call = f"{left} = {self.bind('f', fn)}({', '.join(texts)})"
         through = tuple(self._seen_through(arguments, results))
+        if isinstance(fn, Joined) and not through and fn.seen(*arguments) is not None:
+            through = takes  # It need not be a copy.
         size = 0 if through else sum(x.nbytes for x in results if isinstance(x, np.ndarray))
         line = Line(call, takes, makes, seen_through=through, made_bytes=size)
         if not through:
             into = fn.into if isinstance(fn, Narrowing) else None
             line = line._replace(ufunc=ufunc_of(fn), into=into)
         elif isinstance(fn, Joined) or len(arguments) == len(results) == 1:
-            line = line._replace(look=fn.seen if isinstance(fn, Joined) else fn)
+            line = line._replace(look=fn.look if isinstance(fn, Joined) else fn)
         self._line(line)
 
     def _seen_through(self, arguments: Sequence[Any], results: Sequence[Any]) -> Iterator[int]:
@@ -396,8 +397,3 @@ class Recorder:
             fill = None if whole else buffer.fill
             self.rooms.append(Room(name, -(-buffer.size // 4) * 4, fill))
         return name
-
-
-def _end(end: End, memory: str) -> Box:
-    """One end of a copy."""
-    return Box(memory, end.shape, np.dtype(end.unit), end.first, end.strides)

@@ -17,6 +17,7 @@ from pallasite.interpreter.call_plan import ArrayType
 from pallasite.interpreter.machine.copies import parts_of
 from pallasite.interpreter.machine.spare import Block, Spare, fresh
 from pallasite.interpreter.process import keep_freed, products_on_one_thread
+from pallasite.interpreter.replay.chains import chained
 from pallasite.interpreter.replay.direct import direct
 from pallasite.interpreter.replay.forward import forwarded
 from pallasite.interpreter.replay.lines import COPY, Box, Line, View, groups, together
@@ -44,6 +45,7 @@ class Script:
         """What `recorder` was told of a run with so many operands."""
         lines = once(forwarded(recorder.lines))
         lines, seen = direct(lines, recorder.kinds, recorder.bind)
+        lines = chained(lines, recorder.bind)
         lines = [settled(_in_parts(line, recorder.bind), recorder.bind) for line in lines]
         views = {view: f"v{n}" for n, view in enumerate(_views(lines, seen))}
         used = {view.memory for view in views}

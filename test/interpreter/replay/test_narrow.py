@@ -88,3 +88,24 @@ def test_what_stays_in_memory_is_read_by_words() -> None:
     for seed in (1, 2):
         x = drawn("bf16", seed)
         assert run(prepared, x).tobytes() == run(prepared, x, "reference").tobytes()
+
+
+def test_what_is_computed_is_seen_in_arrays_and_rounded_there() -> None:
+    wide = "vector<16x256xf32>"
+    body = f"""
+    %a = vector.load %x[%c0, %c0] : MEM, VEC
+    %b = arith.extf %a : VEC to {wide}
+    %c = arith.mulf %b, %b : {wide}
+    %d = arith.truncf %c : {wide} to VEC
+    vector.store %d, %o[%c0, %c0] : MEM, VEC
+    """
+    prepared = kernel("bf16", body)
+    for _ in range(BEFORE + 1):
+        run(prepared, drawn("bf16", 0))
+    (replay,) = prepared.repeats.replays.values()
+    assert not replay.script.rooms
+    # Of each block: its values, their squares, two halves of these, which are rounded to memory.
+    assert replay.script.length == 4 * 5
+    for seed in (1, 2):
+        x = drawn("bf16", seed)
+        assert run(prepared, x).tobytes() == run(prepared, x, "reference").tobytes()

@@ -1,0 +1,125 @@
+"""Views of views of a computed value: each that is used is made at once.
+
+A packed register is taken apart, its parts are laid in another grid, put together, laid in another
+one: all of these are views, of which only the last one is used. Where it lies in the memory of the
+first value is found out once for each layout that this one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pallasite.interpreter.replay.lines import Line
+from pallasite.interpreter.values import Array
+
+_LAYOUTS = 8
+"""Layouts of which a chain remembers what they lead to."""
+
+
+class _Place(NamedTuple):
+    """Where a view lies in an array that follows its axes in an `order`."""
+
+    order: Sequence[int]
+    shape: tuple[int, ...]
+    first: int
+    strides: tuple[int, ...]
+
+
+class _Seen(NamedTuple):
+    """A value that is a view of the value `root`: what `look` gives of others that are."""
+
+    root: int
+    look: Callable[..., Any]
+    parts: tuple[_Seen | None, ...]
+    """None is the root itself."""
+
+    @property
+    def length(self) -> int:
+        """How many looks it takes."""
+        return 1 + sum(part.length for part in self.parts if part is not None)
+
+    @property
+    def key(self) -> Hashable:
+        """What is the same of two that look alike at two roots."""
+        return id(self.look), tuple(part and part.key for part in self.parts)
+
+    def of(self, root: Array) -> Any:
+        """The view, step by step."""
+        return self.look(*(root if part is None else part.of(root) for part in self.parts))
+
+
+class Chain:
+    """What gives the view of an array that several looks give."""
+
+    def __init__(self, seen: _Seen) -> None:
+        self._seen = seen
+        self._known: dict[tuple[int, ...], _Place | None] = {}
+
+    def __call__(self, x: Array) -> Any:
+        strides = x.strides
+        try:
+            place = self._known[strides]
+        except KeyError:
+            place = _place(x, self._seen.of(x))
+            if len(self._known) < _LAYOUTS:
+                self._known[strides] = place
+        if place is None:
+            return self._seen.of(x)
+        return np.ndarray(place.shape, x.dtype, x.transpose(place.order), *place[2:])
+
+
+def _place(x: Array, found: Any) -> _Place | None:
+    """Where `found` lies in `x`, if it is a view of it."""
+    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+    if not x.transpose(order).flags.c_contiguous or found.dtype != x.dtype:
+        return None
+    begin, first = (a.__array_interface__["data"][0] for a in (x, found))
+    if not 0 <= first - begin < x.nbytes or not np.may_share_memory(x, found):
+        return None
+    return _Place(order, found.shape, first - begin, found.strides)
+
+
+def chained(lines: Sequence[Line], bind: Callable[[str, Any], str]) -> list[Line]:
+    """`lines` without views that are only looked at again."""
+    seen: dict[int, _Seen] = {}
+    used: set[int] = set()
+    over = {line.overwritten for line in lines}
+    for line in lines:
+        found = _look(line, seen)
+        if found is not None and not over.isdisjoint((found.root, *line.makes)):
+            found = None  # A copy of it might have been wanted.
+        if found is None:
+            used.update(line.takes)
+        else:
+            seen[line.makes[0]] = found
+    left: list[Line] = []
+    chains: dict[Hashable, Chain] = {}
+    for line in lines:
+        found = seen.get(line.makes[0]) if line.makes else None
+        if found is None:
+            left.append(line)
+        elif line.makes[0] not in used:
+            continue
+        elif found.length == 1:
+            left.append(line)
+        else:
+            chain = chains.setdefault(found.key, Chain(found))
+            text = f"{{1}} = {bind('f', chain)}({{0}})"
+            root = (found.root,)
+            left.append(line._replace(text=text, takes=root, seen_through=root, look=chain))
+    return left
+
+
+def _look(line: Line, seen: dict[int, _Seen]) -> _Seen | None:
+    """What the line makes, if that is a view of one value."""
+    if line.look is None or line.takes != line.seen_through or len(line.makes) != 1:
+        return None
+    parts = tuple(seen.get(value) for value in line.takes)
+    roots = {
+        value if part is None else part.root
+        for value, part in zip(line.takes, parts, strict=True)
+    }  # fmt: skip
+    return _Seen(min(roots), line.look, parts) if len(roots) == 1 else None
