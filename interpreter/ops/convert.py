@@ -111,11 +111,12 @@ def float_to_integer(
     def vector(x: Any) -> Any:
         value = (np.rint(x) if to_nearest else x).astype(wide)
         # What a float beyond int32 becomes is up to the processor; none can be within 2**30.
-        if value.size and (value.min() < -_SAFE or value.max() > _SAFE or np.isnan(x).any()):
+        smallest, largest = (value.min(), value.max()) if value.size else (0, 0)
+        if smallest < -_SAFE or largest > _SAFE or np.isnan(x).any():
             return saturated(x)
-        if bits < 32 or not signed:
+        if smallest < low or largest > high:
             value = np.minimum(np.maximum(value, low), high)
-        return narrow(value)
+        return value if bits == 32 and signed else narrow(value)
 
     return vector
 

@@ -217,7 +217,7 @@ class _Stores:
         target, (value,) = store.write, store.takes
         while before and isinstance(target, Box) and self._last[value] <= number:
             maker = before[-1]
-            if maker.look is None or maker.makes != (value,):
+            if maker.look is None or maker.makes != (value,) or len(maker.takes) != 1:
                 if store.narrow is None:
                     joined = self._computed(maker, value, target)
                 else:

@@ -11,7 +11,8 @@ from pallasite.interpreter.call_plan import ArrayType
 from pallasite.interpreter.ops.grid import Joined
 from pallasite.interpreter.replay import chains
 from pallasite.interpreter.replay.chains import Chain, chained
-from pallasite.interpreter.replay.lines import Line
+from pallasite.interpreter.replay.direct import Kind, direct
+from pallasite.interpreter.replay.lines import STORE, Box, Line
 from pallasite.interpreter.replay.script import Script
 
 from .test_direct import Random
@@ -92,6 +93,16 @@ def results(random: Random, patch: pytest.MonkeyPatch, at_once: bool) -> Any:
     x = np.random.default_rng(0).integers(-9, 9, (3, 32)).astype(np.float32)
     made.run([x], None)
     return seen
+
+
+def test_parts_of_one_value_that_are_stored_together() -> None:
+    parts, target = (
+        apart_and_together()[:3],
+        Box("m0", (2, 2, 8), np.dtype(np.float32), 0, (64, 32, 4)),
+    )
+    kinds = [Kind(shape, target.dtype) for shape in ((4, 8), (2, 1, 8), (2, 1, 8), (2, 2, 8))]
+    lines = [*parts, Line(STORE, (3,), write=target)]
+    assert direct(lines, kinds, named)[0] == lines
 
 
 def test_layouts_are_found_out_once() -> None:
