@@ -101,7 +101,7 @@ def test_parts_of_one_value_that_are_stored_together() -> None:
         Box("m0", (2, 2, 8), np.dtype(np.float32), 0, (64, 32, 4)),
     )
     kinds = [Kind(shape, target.dtype) for shape in ((4, 8), (2, 1, 8), (2, 1, 8), (2, 2, 8))]
-    lines = [*parts, Line(STORE, (3,), write=target)]
+    lines = [Line("{} = make()", (), (0,)), *parts, Line(STORE, (3,), write=target)]
     assert direct(lines, kinds, named)[0] == lines
 
 
