@@ -109,14 +109,20 @@ def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
         rows = [x if before == 1 else _rows(x) for x in placed(sources)]
         return _registers(convert(np.concatenate(rows, -2)), after)
 
+    shape = result.get_shape()
+
     def rounded(*sources: Array) -> Array:
         """`compress` of floats, which are rounded as they are put together."""
         rows = [x if before == 1 else _rows(x) for x in placed(sources)]
+        is_column = all(part.strides[-1] == 0 for part in rows)
+        if is_column:
+            rows = [part[..., :1] for part in rows]
         *grid, height, lanes = rows[0].shape
         packed = _by_rows(grid, parts * height, lanes, narrow)
         for place, part in enumerate(rows):
             packed[..., place * height : (place + 1) * height, :] = part
-        return _registers(packed.astype(np.float32), after)
+        found = _registers(packed.astype(np.float32), after)
+        return np.broadcast_to(found, shape) if is_column else found
 
     def into(*operands: Array) -> None:
         """`rounded`, to a view of memory: rows of a register are those of two, or four, of its

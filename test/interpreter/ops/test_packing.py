@@ -129,3 +129,22 @@ def test_bitcast_vreg_keeps_the_words(meaning, source, result):
     assert there.shape == other
     back = meaning(f"%r = tpu.bitcast_vreg %a : {b} -> {a}", a=b)(there)
     np.testing.assert_array_equal(back, x)
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (3, 2)])
+@pytest.mark.parametrize("narrow", ["bf16", "f8E5M2"])
+def test_columns_are_rounded_once(meaning, narrow, lead):
+    (n, shape), (w, wide) = register(narrow, lead), register("f32", lead)
+    parts = 32 // BITS[narrow]
+    names = ", ".join(f"%a{i}" for i in range(parts))
+    form = "pack_format = #tpu.pack_format<compressed>"
+    positions = ", ".join(map(str, range(parts)))
+    text = f"%r = tpu.pack_subelements {names} {{{form}, positions = array<i32: {positions}>}}"
+    types = {f"a{i}": w for i in range(parts)}
+    pack = meaning(f"{text} : {', '.join(types.values())} -> {n}", **types)
+    columns = [random_values("f32", (*wide[:-1], 1)) for _ in range(parts)]
+    columns[0][..., 0, 0], columns[1][..., 1, 0] = np.nan, -np.inf
+    found = pack(*(np.broadcast_to(x, wide) for x in columns))
+    whole = pack(*(np.broadcast_to(x, wide).copy() for x in columns))
+    assert found.shape == shape and found.strides[-2] == 0
+    np.testing.assert_array_equal(np.array(found).view(np.uint32), np.array(whole).view(np.uint32))
