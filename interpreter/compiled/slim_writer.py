@@ -79,6 +79,7 @@ class SlimWriter(PackWriter, ABC):
             grid.ReshapeOp: self._slim_reshape,
             tpu.AllReduceOp: self._slim_reduction,
             tpu.DynamicGatherOp: self._slim_gather,
+            **dict.fromkeys((arith.MaximumfOp, arith.MinimumfOp), self._bound_by),
         }
 
     def _uses(self, op: Operation) -> list[str]:
@@ -213,8 +214,12 @@ class SlimWriter(PackWriter, ABC):
             return False
         arrays = [self._as_it_is(operand) for operand in op.operands]
         shape = cast(Shape, tuple(map(max, *(s for _, s in arrays), (1,) * len(arrays[0][1]))))
+        return self._computed(op, [name for name, _ in arrays], shape)
+
+    def _computed(self, op: Operation, names: Sequence[str], shape: Shape) -> bool:
+        """Writes `op`, of the arrays `names`; its result is held in `shape`."""
         fn: Function = driver.meaning_of(op, self.program.facts)[0]
-        names = [name for name, _ in arrays]
+        names = list(names)
         if shape == shape_of(op.results[0].type):
             if self._store_result(op, fn, names):
                 return True
@@ -222,6 +227,21 @@ class SlimWriter(PackWriter, ABC):
             fn, over = self._over([op], fn)
             names += [] if over is None else [f"out={names[over]}"]
         return self._result(op, f"{self._bind('f', fn)}({', '.join(names)})", shape)
+
+    def _bound_by(self, op: Operation) -> bool:
+        """A bound that is one number is a register of it: NumPy's fast loop takes no single one."""
+        if any(operand in self._slim for operand in op.operands):
+            return self._slim_elementwise(op)
+        shape, names = shape_of(op.results[0].type), self._uses(op)
+        for number, operand in enumerate(op.operands):
+            one = uniform(self._known[operand]) if operand in self._known else None
+            if one is not None and len(shape) > 2:
+                register = np.full(shape[-2:], one[(0,) * one.ndim])
+                bound = np.broadcast_to(register, shape)
+                return self._computed(
+                    op, [*names[:number], self._bind("k", bound), *names[number + 1 :]], shape
+                )
+        return False
 
     def _as_it_is(self, value: SSAValue) -> tuple[str, Sequence[int]]:
         """The name and the shape of the array that is held of `value`."""

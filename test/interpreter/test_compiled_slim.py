@@ -181,3 +181,15 @@ def test_any_mixture_has_the_bits_of_the_reference(seed: int) -> None:
     text.store(known[-1])
     text.store(known[-2], 32)
     same(text)
+
+
+def test_bounds_of_one_number_are_registers() -> None:
+    text = Text()
+    x = text.load()
+    low = text.binary("maximumf", x, "%half")
+    high = text.binary("minimumf", "%half", text.binary("mulf", x, x))
+    column = text.spread(text.column(x, "max"))
+    bounded = text.binary("maximumf", column, "%half")
+    text.store(text.binary("addf", text.binary("addf", low, high), bounded))
+    text.store(text.binary("minimumf", x, "%half"), 32)
+    same(text)
