@@ -225,6 +225,18 @@ def check_structured(func: FuncOp) -> None:
         )
 
 
+def check_structured_region(op: Operation, index: int) -> None:
+    """The same of region `index` of an operation, which may be empty."""
+    blocks = len(op.regions[index].blocks)
+    if blocks > 1:
+        raise refusal(
+            op,
+            "unstructured-region",
+            f"expected one block in a region of {op.name}, got {blocks}",
+            "write branches and loops as scf operations",
+        )
+
+
 def _described(func: FuncOp) -> Kernel:
     attributes = func.attributes
     bounds = attributes.get("iteration_bounds")

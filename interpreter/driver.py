@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation
 from pallasite.diagnostics import DEFECT, Diagnostic, ExecutionError, Note, Unsupported
 from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
 from pallasite.dialects.integers import unsigned, wrap
-from pallasite.dialects.kernel import check_structured
+from pallasite.dialects.kernel import check_structured, check_structured_region
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.scf import (
     ConditionOp,
@@ -91,16 +91,8 @@ def find_function(functions: dict[str, FuncOp], name: str, user: Operation | Non
 
 def single_block(op: Operation, index: int) -> Block | None:
     """The block of region `index` of `op`, None if the region is empty."""
-    blocks = op.regions[index].blocks
-    if not blocks:
-        return None
-    if len(blocks) > 1:
-        raise refusal(
-            op,
-            "unstructured-region",
-            f"expected one block in a region of {op.name}, got {len(blocks)}",
-        )
-    return blocks[0]
+    check_structured_region(op, index)
+    return op.regions[index].first_block
 
 
 def meaning_of(op: Operation, facts: Facts) -> tuple[Callable[..., Any], bool, bool]:

@@ -89,7 +89,15 @@ class Converter(Insertion):
         self.moves: dict[SSAValue, Moved] = {}
 
     def run(self, function: func.FuncOp) -> None:
-        """Converts the body of `function`."""
+        """Converts the body of `function`; kernels and index maps take no vectors."""
+        if any([is_vector(argument) for argument in function.args]):
+            raise self.unsupported(
+                function,
+                "function-call",
+                f"function @{function.sym_name.data} takes vectors",
+                "functions of a kernel's module are index maps",
+                "put the operations of the function in the place of its calls",
+            )
         for block in function.body.blocks:
             self.block(block)
         for op in reversed(self._old):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerType, VectorType, i1
 from xdsl.ir import Attribute, Operation
 
-from pallasite.dialects import scf, tpu
-from pallasite.dialects.kernel import Kernel
+from pallasite.dialects import func, scf, tpu
+from pallasite.dialects.kernel import Kernel, check_structured_region
 from pallasite.dialects.locations import refusal
 from pallasite.passes.check_kernel.rules import Rule, RuleTable
 from pallasite.targets import Target
@@ -71,6 +71,21 @@ def _switched(op: scf.IndexSwitchOp, target: Target) -> None:
     )  # fmt: skip
 
 
+def _called(op: func.CallOp, target: Target) -> None:
+    """What a function computes is written where it is called; JAX does so."""
+    raise refusal(
+        op, "function-call", f"a call of @{op.callee.string_value()} in a kernel is not supported",
+        "functions of a kernel's module are index maps",
+        "put the operations of the function in the place of the call",
+        "the TPU compiler says: failed to legalize operation 'func.call'",
+    )  # fmt: skip
+
+
+def _structured(op: scf.ExecuteRegionOp, target: Target) -> None:
+    """Regions have one block."""
+    check_structured_region(op, 0)
+
+
 def grid_dimensions(kernel: Kernel) -> Rule:
     """The rule that `tpu.iteration_bound` asks for a dimension which the grid of `kernel` has.
 
@@ -93,10 +108,12 @@ def grid_dimensions(kernel: Kernel) -> Rule:
 CONTROL_RULES: RuleTable = {
     tpu.BarrierOp: (_subcores,),
     tpu.LogOp: (_logged_vector,),
+    scf.ExecuteRegionOp: (_structured,),
 }
 CONTROL_REFERENCE_RULES: RuleTable = {
     tpu.LogOp: (_logged,),
     tpu.TraceOp: (_traced,),
     scf.IndexSwitchOp: (_switched,),
+    func.CallOp: (_called,),
 }
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""

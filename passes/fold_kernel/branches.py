@@ -32,6 +32,15 @@ def take_known_branch(op: scf.IfOp, f: Folder) -> bool:
     return True
 
 
+@rule(scf.ExecuteRegionOp)
+def take_region(op: scf.ExecuteRegionOp, f: Folder) -> bool:
+    """A region of one block is what is in it."""
+    if len(op.region.blocks) != 1:
+        return False
+    inline(op, op.region, ())
+    return True
+
+
 @rule(scf.IfOp)
 def know_condition_inside(op: scf.IfOp, f: Folder) -> bool:
     """Within a side of a branch its condition is a constant."""
