@@ -25,6 +25,7 @@ from pallasite.layouts.move import (
 
 def simplified(move: Move) -> Move:
     """The same movement without steps that change nothing, and with those joined that are one."""
+    move = _with_rows(move)
     steps: list[IndexStep] = []
     shape = move.concatenated
     for step in move.steps:
@@ -38,6 +39,22 @@ def simplified(move: Move) -> Move:
         if not _changes_nothing(made, before):
             steps.append(made)
     return move if tuple(steps) == move.steps else replace(move, steps=tuple(steps))
+
+
+def _with_rows(move: Move) -> Move:
+    """The same movement of matrices of one row, if rows without become columns: those are turned.
+
+    The registers of both are the same, in grids of the same shape.
+    """
+    (layout, shape), (target, result) = move.sources[0], move.destination
+    height, width = target.extents(result)
+    if len(move.sources) > 1 or layout.sublane_dim is not None or width > 1 or height == 1:
+        return move
+    if layout.lane_dim is None or layout.lane_dim != len(shape) - 1:
+        return move
+    rows = (*shape[:-1], 1, shape[-1])
+    source = replace(layout, sublane_dim=len(shape) - 1, lane_dim=len(shape))
+    return replace(move, sources=((source, rows),), steps=(Reshape(rows, shape), *move.steps))
 
 
 def _as_reshape(step: IndexStep, before: Shape) -> IndexStep:

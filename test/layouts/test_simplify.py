@@ -9,6 +9,7 @@ from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.planner.simplify import simplified
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.targets import get_target
 
 SHAPE = (9, 1, 20)
 STEPS: dict[str, tuple[list[IndexStep], list[IndexStep]]] = {
@@ -44,3 +45,16 @@ def test_the_same_movement_has_the_same_plan():
     turned = Transpose((33, 77, 1), (0, 2, 1)), Reshape((33, 77, 1), shape)
     move = Move((source,), (native, shape), turned)
     assert plan(move, Costs()) == plan(Move.reshape(source, native, shape), Costs())
+
+
+@pytest.mark.parametrize("bits", [32, 16])
+@pytest.mark.parametrize("shape", [(256,), (3, 100)], ids=str)
+def test_a_row_is_turned_whether_it_has_a_dimension_for_rows(shape: tuple[int, ...], bits: int):
+    costs = Costs.of(get_target("v5e"))
+    rank = len(shape)
+    native = VectorLayout.native(rank + 1, bits)
+    lying = VectorLayout(bits, None, rank - 1)
+    alone = plan(Move.reshape((lying, shape), native, (*shape, 1)), costs)
+    of_rows = Move.reshape((native, (*shape[:-1], 1, shape[-1])), native, (*shape, 1))
+    assert alone.count() == plan(of_rows, costs).count()
+    assert "TransposeBlocks" in alone.count()
