@@ -11,7 +11,8 @@ Runs before memory is tiled, because an access at any row asks for tiles of sing
 (`infer-memref-layout`). First every access gets the rank of its memref. Slices move up through
 elementwise operations into loads, concatenations and rolls of rows that are only stored become
 stores of their parts, stores of single rows become one, and reshapes of rows become views of
-memory. Registers are touched only where they are wanted, and nothing moves between them.
+memory, or come after conversions to wider types, whose rows fill registers. Registers are touched
+only where they are wanted, and nothing moves between them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from pallasite.dialects.types import shape_of
 from pallasite.dialects.walking import of_kind, operations
 from pallasite.lowering.absorb_moves.lane_rolls import roll_tiles_in_memory
 from pallasite.lowering.absorb_moves.ranks import load_in_full_rank, store_in_full_rank
-from pallasite.lowering.absorb_moves.reshapes import reshape_memory, roll_as_column
+from pallasite.lowering.absorb_moves.reshapes import (
+    reshape_memory,
+    roll_as_column,
+    widen_before_reshape,
+)
 from pallasite.lowering.absorb_moves.rolls import Deepened, roll_in_memory
 from pallasite.lowering.absorb_moves.rows import merge_rows
 from pallasite.lowering.absorb_moves.slices import move_slice_up
@@ -72,6 +77,8 @@ def _absorb(function: func.FuncOp) -> None:
         roll_as_column(found)
     for found in of_kind(function, vector.BroadcastOp):
         spread_as_column(found)
+    for found in of_kind(function, vector.ShapeCastOp):
+        widen_before_reshape(found)
     _move_in_memory(function)
     for found in of_kind(function, vector.ExtractStridedSliceOp):
         move_slice_up(found)

@@ -19,7 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.types import bit_width, element_type, shape_of
-from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.lowering.absorb_moves.memory import (
     Shape,
     is_whole_buffer,
@@ -29,6 +29,12 @@ from pallasite.lowering.absorb_moves.memory import (
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.insertion import alike, insert_before
 from pallasite.passes.ranges import Range, range_of
+
+_WIDENING = (
+    arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.SIToFPOp, arith.UIToFPOp, tpu.ExtfOp,
+    tpu.SitofpOp,
+)  # fmt: skip
+"""Conversions of single elements, perhaps to a wider type."""
 
 
 def _only_rows_change(one: Shape, other: Shape) -> bool:
@@ -114,6 +120,30 @@ def reshape_memory(op: vector.ShapeCastOp | tpu.ReshapeOp) -> None:
         return
     op.detach()
     op.erase()
+
+
+def widen_before_reshape(op: vector.ShapeCastOp) -> None:
+    """A reshape of rows that is followed by a conversion to a wider type alone comes after it where
+    the rows fill registers then: 32x256 of bf16 are half registers as 4x8x256, those of f32 not."""
+    old, new = shape_of(op.source.type), shape_of(op.result.type)
+    use = op.result.first_use
+    if use is None or not op.result.has_one_use() or min(len(old), len(new)) < 2:
+        return
+    widening = use.operation
+    if not isinstance(widening, _WIDENING) or old[-1] != new[-1]:
+        return
+    narrow, wide = (SUBLANES * packing(bit_width(v.type)) for v in (op.source, widening.results[0]))
+    if any(rows % wide for rows in (old[-2], new[-2])):
+        return
+    if wide == narrow or not any(rows % narrow for rows in (old[-2], new[-2])):
+        return
+    kind = VectorType(element_type(widening.results[0].type), old)
+    widened = insert_before(alike(widening, [op.source], [kind]), widening)
+    reshaped = insert_before(vector.ShapeCastOp(widened, widening.results[0].type), widening)
+    widening.results[0].replace_all_uses_with(reshaped)
+    for gone in (widening, op):
+        gone.detach()
+        gone.erase()
 
 
 def roll_as_column(op: tpu.DynamicRotateOp) -> None:

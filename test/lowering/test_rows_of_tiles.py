@@ -119,6 +119,29 @@ def test_matrices_become_rows_and_back(element: str, matrices: tuple[int, ...]) 
         gives(module, "v6e", x, x.reshape(new))
 
 
+@pytest.mark.parametrize(
+    ("element", "matrices"),
+    [("bf16", (4, 8, 256)), ("bf16", (3, 8, 200)), ("i8", (5, 8, 128)), ("i16", (2, 24, 256))],
+    ids=str,
+)  # fmt: skip
+def test_rows_are_reshaped_where_they_fill_registers(
+    element: str, matrices: tuple[int, ...]
+) -> None:
+    """Rows of 32 bits are registers as they are."""
+    flat = (matrices[0] * matrices[1], matrices[2])
+    widen = "extf" if element == "bf16" else "sitofp"
+    for old, new in ((matrices, flat), (flat, matrices)):
+        begin, end = ", ".join(["%z"] * len(old)), ", ".join(["%z"] * len(new))
+        body = f"""%x = vector.load %a[{begin}] : A, {vector(old, element)}
+        %y = vector.shape_cast %x : {vector(old, element)} to {vector(new, element)}
+        %w = arith.{widen} %y : {vector(new, element)} to {vector(new, "f32")}
+        %s = arith.mulf %w, %w : {vector(new, "f32")}
+        vector.store %s, %b[{end}] : B, {vector(new, "f32")}"""
+        module, x = kernel([ref(old, element), ref(new, "f32")], body), numbers(element, old)
+        assert not counted(module, "v6e")["tpu.sublane_shuffle"]
+        gives(module, "v6e", x, np.square(x.astype(np.float32)).reshape(new))
+
+
 @pytest.mark.parametrize(("first", "rows"), [(4, 16), (8, 20), (40, 20)])
 def test_parts_of_tiles_are_none(first: int, rows: int) -> None:
     """They begin or end within a tile, be it the last one."""
