@@ -16,7 +16,7 @@ from pallasite.dialects.types import shape_of
 from pallasite.dialects.walking import operations
 from pallasite.interpreter.compiled.inline import is_quiet
 from pallasite.interpreter.effects.dma import is_plain
-from pallasite.interpreter.machine.paths import Cast, Cut, Path, Squeeze
+from pallasite.interpreter.machine.view_paths import Cast, Cut, Path, Squeeze
 from pallasite.interpreter.meanings import Facts, lookup
 
 

@@ -21,8 +21,8 @@ from pallasite.dialects.scf import ForOp
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter.compiled.copy_groups import CopyGroup
 from pallasite.interpreter.compiled.inline import bits_of, is_quiet
-from pallasite.interpreter.machine.moves import Copier
-from pallasite.interpreter.machine.several import Computed, Copies, CopyLoop, Loaded
+from pallasite.interpreter.machine.bulk_copies import Computed, Copies, CopyLoop, Loaded
+from pallasite.interpreter.machine.part_copies import Copier
 from pallasite.interpreter.meanings import Facts, Function, lookup
 from pallasite.interpreter.values import Array
 

@@ -18,8 +18,8 @@ from pallasite.interpreter.compiled.copy_groups import CopyGroup, copy_groups
 from pallasite.interpreter.compiled.copy_loops import copy_loop
 from pallasite.interpreter.compiled.slim_writer import SlimWriter
 from pallasite.interpreter.effects.dma import counts_bytes
+from pallasite.interpreter.machine.awaited_copies import Await, Prompt, Start
 from pallasite.interpreter.machine.codec import codec
-from pallasite.interpreter.machine.prompt import Await, Prompt, Start
 
 if TYPE_CHECKING:
     from pallasite.interpreter.compiled.compiled import Program

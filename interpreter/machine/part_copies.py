@@ -1,7 +1,7 @@
 """Copies of parts of one array to parts of another, as assignments of views that are made once.
 
-`paths` tells where the parts lie. All parts that differ by whole blocks are elements of one array
-of views, so that a copy is `targets[n] = sources[m]`.
+`view_paths` tells where the parts lie. All parts that differ by whole blocks are elements of one
+array of views, so that a copy is `targets[n] = sources[m]`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pallasite.diagnostics import SourceLocation
 from pallasite.interpreter.machine.copies import End, Route, route_of
 from pallasite.interpreter.machine.dma import Engine
 from pallasite.interpreter.machine.memory import Buffer, Landed
-from pallasite.interpreter.machine.paths import Path, Way, lies, way_of
 from pallasite.interpreter.machine.semaphores import Semaphore
+from pallasite.interpreter.machine.view_paths import Path, Way, lies, way_of
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import Array
 

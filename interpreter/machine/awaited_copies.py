@@ -1,10 +1,10 @@
 """Copies in loops that nobody observes, with less ado.
 
 A loop that copies rows starts and awaits the same copy again and again, each time of other parts
-(`moves`). `Prompt` is for copies that are awaited as soon as they are started: in between nobody
-sees whether they have landed, so what the two leave is the copy, and whom the semaphore was
-credited and taken by. `Start` and `Await` are for those that fly for a while. All three do
-what is certain, or nothing: whatever is unusual, or wrong, is left to those who know all cases.
+(`part_copies`). `Prompt` is for copies that are awaited as soon as they are started: in between
+nobody sees whether they have landed, so what the two leave is the copy, and whom the semaphore was
+credited and taken by. `Start` and `Await` are for those that fly for a while. All three do what is
+certain, or nothing: whatever is unusual, or wrong, is left to those who know all cases.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.interpreter.machine.dma import Transfer
-from pallasite.interpreter.machine.moves import MOST_SESSIONS, Copier, Found
-from pallasite.interpreter.machine.paths import Path, Way, follow, lies, way_of
+from pallasite.interpreter.machine.part_copies import MOST_SESSIONS, Copier, Found
+from pallasite.interpreter.machine.view_paths import Path, Way, follow, lies, way_of
 from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:

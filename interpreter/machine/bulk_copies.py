@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.interpreter.machine.boxes import offsets_of
-from pallasite.interpreter.machine.moves import Copier, Move, Session, Views
-from pallasite.interpreter.machine.paths import Cut, Path
+from pallasite.interpreter.machine.part_copies import Copier, Move, Session, Views
 from pallasite.interpreter.machine.semaphores import Semaphore
+from pallasite.interpreter.machine.view_paths import Cut, Path
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Function
 from pallasite.interpreter.values import Array
