@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu
 from pallasite.dialects.kernel import BLOCK, SLOTS
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.promises import edges_of_copy, multiples_of_view
+from pallasite.dialects.promises import edges_of_copy, kept_dimensions, multiples_of_view
 from pallasite.dialects.types import integers_in, memory_space, shape_of, tiling_of
-from pallasite.dialects.viewed import PARTS, viewed
+from pallasite.dialects.viewed import PARTS, viewed, views_behind
 from pallasite.interpreter.effects.semaphores import peer_of
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.rounding import (
     block_reach,
     fill_edge,
+    in_tiles,
     reach,
     spoil_behind,
     spoil_block,
@@ -27,6 +28,7 @@ from pallasite.interpreter.machine.rounding import (
 from pallasite.interpreter.machine.semaphores import Wait, amount_of
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
+from pallasite.layouts.tiling import Tiling
 
 Steps = Generator[Wait, None, None]
 
@@ -75,10 +77,9 @@ def _edges(op: tpu.EnqueueDmaOp) -> dict[int, int]:
     """By dimension the sizes of the block of which the target is the first part."""
     if memory_space(op.target.type) != "vmem" or op.device_id is not None or op.core_id is not None:
         return {}
-    block = op.attributes.get(BLOCK)
-    if block is not None and _is_tiled_otherwise(op.target):
-        # The rest of the block does not follow in the tiles of the array.
+    if _is_tiled_otherwise(op.target) and _tiles_behind(op.target) is None:
         return {}
+    block = op.attributes.get(BLOCK)
     if block is None:
         return edges_of_copy(op)
     sizes = integers_in(block) if isinstance(block, DenseArrayBase) else ()
@@ -99,6 +100,24 @@ def _is_tiled_otherwise(view: SSAValue) -> bool:
     return one is not None and other is not None and one.tiles != other.tiles
 
 
+def _tiles_behind(view: SSAValue) -> tuple[Tiling, list[int]] | None:
+    """How the buffer is tiled that a view shows a part of, in tiles of its own, and which of the
+    buffer's dimensions the view has; None if it is no part of it, or shows the buffer's tiles."""
+    if not _is_tiled_otherwise(view):
+        return None
+    tiling = tiling_of(viewed(view, *_VIEWS).type)
+    assert tiling is not None
+    kept = list(range(len(tiling.strides)))
+    for step in reversed(list(views_behind(view, *_VIEWS))):
+        given = cast("MemRefType[Attribute]", step.operands[0].type)
+        made = cast("MemRefType[Attribute]", step.results[0].type)
+        if isinstance(step, tpu.MemrefSqueezeOp):
+            kept = [kept[d] for d in kept_dimensions(step)]
+        elif given.get_num_dims() != made.get_num_dims() or given.element_type != made.element_type:
+            return None
+    return tiling, kept
+
+
 def _unusual(op: tpu.EnqueueDmaOp) -> tuple[dict[int, int], dict[int, int], int]:
     """What a copy does beside moving elements: it rounds up to multiples, fills the edge of a
     block, or is of one of some blocks."""
@@ -116,6 +135,7 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     at = source_location(op)
     spread = _operands(op)
     rounded, edges, blocks = _unusual(op)
+    tiles = _tiles_behind(op.target) if rounded or edges else None
     semaphore = op.target_semaphore
     assert semaphore is not None
     peer = peer_of(op, semaphore.type)
@@ -125,7 +145,9 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
         source, sent, target, received = spread(operands)
         if blocks:
             spoil_block(target, blocks, core.recorder)
-        beyond = block_reach(source, target, edges) if edges else None
+        own = target if tiles is None else in_tiles(target, *tiles)
+        beyond = block_reach(source, own, edges) if edges and own is not None else None
+        target = target if own is None else own
         edge = beyond is not None
         if beyond is not None and edge:
             core.machine.overruns = True

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.interpreter.machine.boxes import blocks_of, digits_of, offsets_of
 from pallasite.interpreter.machine.copies import spoil
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import POISON_WORDS
 from pallasite.layouts.registers import SUBLANES
+from pallasite.layouts.tiling import Tiling
 
 if TYPE_CHECKING:
     from pallasite.interpreter.replay.recorder import Recorder
@@ -62,6 +65,24 @@ def _tile(ref: Ref, d: int) -> int:
     if ref.buffer.memory.kind == "vmem" and d == len(ref.shape) - 2:
         return max(ref.blocks[d], SUBLANES * ref.codec.packing)
     return ref.blocks[d]
+
+
+def in_tiles(part: Ref, tiling: Tiling, kept: Sequence[int]) -> Ref | None:
+    """`part` as one of an array that lies in `tiling`, of whose dimensions it has those `kept`;
+    None if not all its elements lie there where they would in such tiles.
+
+    What follows in smaller tiles of its own is not what follows in the array.
+    """
+    first = part.offset((0,) * len(part.shape))
+    if first % (prod(tiling.first) or 1):
+        return None
+    tiles, sizes = digits_of(tiling), blocks_of(tiling)
+    digits, blocks = tuple(tiles[d] for d in kept), tuple(sizes[d] for d in kept)
+    for here, start, size, there in zip(part.digits, part.starts, part.shape, digits, strict=True):
+        places = offsets_of(here, np.arange(start, start + size))
+        if np.any(places - places[:1] != offsets_of(there, np.arange(size))):
+            return None
+    return Ref(part.buffer, part.element, part.shape, digits, None, first, blocks)
 
 
 def reach(target: Ref, multiples: Mapping[int, int]) -> Ref | None:

@@ -91,13 +91,36 @@ def test_parts_of_blocks_are_no_finding(part: str, form: str, loops: bool) -> No
     np.testing.assert_array_equal(np.asarray(result), 2 * x)
 
 
-@pytest.mark.parametrize("form", ["mosaic", "tiles", "vreg"])
-def test_arrays_in_tiles_of_few_rows(form: str) -> None:
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float32])
+@pytest.mark.parametrize("target", ["v5e", "v7x"])
+def test_arrays_in_tiles_of_few_rows(target: str, dtype: Any, count: int, form: str) -> None:
     """The copy sees the buffer in the array's tiles, in which the rest of the block is not."""
-    x = np.arange(512).reshape(4, 128).astype(jnp.bfloat16)
-    with simulate(target="v7x", form=form):
+    x = np.arange(count * 128).reshape(count, 128).astype(dtype)
+    with simulate(target=target, form=form, checks="all"), warnings.catch_warnings():
+        warnings.simplefilter("error", KernelWarning)
         result = doubled(x, rows(32, lambda i: i), 1)
     np.testing.assert_array_equal(np.asarray(result), x + x)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_behind_arrays_in_tiles_of_few_rows_is_poison(form: str) -> None:
+    def body(x: Any, o: Any) -> None:
+        def block(x: Any, o: Any) -> None:
+            o[...] = x[...]
+
+        spec = rows(16, lambda i: i)(None)
+        pltpu.emit_pipeline(block, grid=(1,), in_specs=[spec], out_specs=[spec])(x, o)
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    shape = jax.ShapeDtypeStruct((16, 128), np.float32)
+    call = pl.pallas_call(body, out_shape=shape, in_specs=[anywhere], out_specs=anywhere)
+    with simulate(form=form, checks="init"), pytest.warns(KernelWarning, match="1536 of 2048"):
+        result = np.asarray(call(np.ones((4, 128), np.float32)))
+    np.testing.assert_array_equal(
+        np.isnan(result), np.repeat(np.arange(16) >= 4, 128).reshape(16, 128)
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
