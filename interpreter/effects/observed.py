@@ -3,17 +3,20 @@
 Every store of the Pallas language is a swap, so Mosaic modules are full of loads of the destination
 that nobody uses (spec/tpu_dialect.md section 5); and where hardware cannot mask a store finely
 enough, a lowering loads the old contents only to blend them with the new. Neither means that the
-kernel reads that memory.
+kernel reads that memory. What is stored elsewhere in the same memory was read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from pallasite.dialects import scf, vector
+from pallasite.dialects import arith, pallas, scf, tpu, vector
+from pallasite.dialects.kernel import DYNAMIC
+from pallasite.dialects.pallas.base import integers_of
 from pallasite.dialects.types import shape_of
 
 _BLENDS = ("arith.select", "arith.andi", "arith.ori", "tpu.bitcast_vreg", "tpu.bitcast")
@@ -25,6 +28,9 @@ _STORES = (
     "tpu.vector_store",
     "vector.store",
 )
+_PLACED = (
+    tpu.LoadOp, tpu.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp, vector.LoadOp, vector.StoreOp
+)  # fmt: skip
 _WAITS = ("tpu.wait_dma", "tpu.wait_dma2")
 _PARTS = (
     "memref.cast",
@@ -42,7 +48,7 @@ _DEPTH = 8
 
 def is_read(op: Operation, base: SSAValue) -> bool:
     """Whether the result of the load `op` of `base` means anything to the kernel."""
-    return any(_matters(result, base, _DEPTH) for result in op.results)
+    return any(_matters(result, _Load(op, base), _DEPTH) for result in op.results)
 
 
 def part_read(loaded: SSAValue, box: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
@@ -99,22 +105,66 @@ def is_counted(view: SSAValue) -> bool:
     )
 
 
-def _matters(value: SSAValue, base: SSAValue | None, depth: int) -> bool:
-    """Whether `value` ends up anywhere; blends into a store to `base` do not count."""
-    return any(_use_matters(use.operation, value, base, depth) for use in value.uses)
+class _Load(NamedTuple):
+    """A load whose contents may be blended into a store to the same place."""
+
+    op: Operation
+    base: SSAValue
 
 
-def _use_matters(user: Operation, value: SSAValue, base: SSAValue | None, depth: int) -> bool:
+def _matters(value: SSAValue, load: _Load | None, depth: int) -> bool:
+    """Whether `value` ends up anywhere; blends into a store to where `load` reads do not count."""
+    return any(_use_matters(use.operation, value, load, depth) for use in value.uses)
+
+
+def _use_matters(user: Operation, value: SSAValue, load: _Load | None, depth: int) -> bool:
     if user.name in _STORES:
-        if value is not user.operands[0] or base is None:
+        if value is not user.operands[0] or load is None:
             return True
-        return not any(_memory(operand) is _memory(base) for operand in user.operands[1:])
+        memory = _memory(load.base)
+        base = next((to for to in user.operands[1:] if _memory(to) is memory), None)
+        return base is None or (base.type == load.base.type and _is_elsewhere(user, load.op))
     if not depth or user.regions or not user.results or not is_side_effect_free(user):
         return True
     if _begins_mix(user, value):
         return False  # `_ends_mix` is another use of the value
-    kept = base if user.name in _BLENDS or _ends_mix(user, value) else None
+    kept = load if user.name in _BLENDS or _ends_mix(user, value) else None
     return any(_matters(result, kept, depth - 1) for result in user.results)
+
+
+def _is_elsewhere(store: Operation, load: Operation) -> bool:
+    """Whether it is known that `store` writes elements of the same array elsewhere than where
+    `load` has them from."""
+    apart = list(map(_distance, _indices(load), _indices(store)))
+    if isinstance(store, tpu.StoreOp) and isinstance(load, tpu.LoadOp) and len(apart) > 1:
+        # One after the other, sublanes may be of the same rows though the first ones are not.
+        row = apart.pop(-2)
+        stride, other = (int(op.sublane_stride.value.data) for op in (load, store))
+        sublanes = [s for s, stored in enumerate(store.sublane_mask.get_values()) if stored]
+        if row is not None and any(row + s * (other - stride) for s in sublanes):
+            return True
+    return any(apart)
+
+
+def _distance(one: SSAValue | int, other: SSAValue | int) -> int | None:
+    """How far apart two indices are, if that is known."""
+    if one is other:
+        return 0
+    return other - one if isinstance(one, int) and isinstance(other, int) else None
+
+
+def _indices(op: Operation) -> list[SSAValue | int]:
+    """Where an access begins, by dimension: numbers that the text knows, and others; none of an op
+    that does not say it so."""
+    if isinstance(op, pallas.LoadOp | pallas.StoreOp):
+        given = iter(op.dynamic_starts)
+        starts = [next(given) if n == DYNAMIC else n for n in integers_of(op.starts)]
+    elif isinstance(op, _PLACED):
+        starts = list(op.indices)
+    else:
+        return []
+    known = [start if isinstance(start, int) else arith.known_integer(start) for start in starts]
+    return [s if k is None else k for s, k in zip(starts, known, strict=True)]
 
 
 def _ends_mix(op: Operation, kept: SSAValue) -> bool:

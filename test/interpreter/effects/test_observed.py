@@ -1,0 +1,61 @@
+"""Which loads of what a kernel stores to are reads, as the check `init` tells."""
+
+from __future__ import annotations
+
+import pytest
+
+VMEM = "#tpu.memory_space<vmem>"
+TABLE = "memref<1xi32, #tpu.memory_space<smem>>"
+ARRAY = f"memref<32x128xf32, {VMEM}>"
+INDICES = """
+      %c0 = arith.constant 0 : index
+      %zero = arith.constant 0 : index
+      %c4 = arith.constant 4 : index
+      %c8 = arith.constant 8 : index
+      %n = memref.load %s[%c0] : memref<1xi32, #tpu.memory_space<smem>>
+      %i = arith.index_cast %n : i32 to index"""
+
+
+def sublanes(first: int, end: int) -> str:
+    flags = ", ".join("true" if first <= s < end else "false" for s in range(8))
+    return f"sublanes [{flags}]"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "found"),
+    [("%c0", "%c0", 0), ("%c0", "%zero", 0), ("%c8", "%c0", 1), ("%i", "%i", 0)],
+)
+def test_what_is_stored_elsewhere_was_read(run, source, target, found):
+    text = f"""
+    func.func @main(%a: {ARRAY}, %s: {TABLE}) {{{INDICES}
+      %x = vector.load %a[{source}, %c0] : {ARRAY}, vector<8x128xf32>
+      tpu.vector_store %a[{target}, %c0], %x {{strides = array<i32>}}
+        : {ARRAY}, vector<8x128xf32>,
+      return
+    }}"""
+    run(text, None, [8], checks=("init",))
+    assert [finding.code for finding in run.machine.findings] == ["uninitialised-read"] * found
+
+
+@pytest.mark.parametrize(
+    ("source", "stride", "target", "stored", "found"),
+    [
+        ("%c0", 1, "%c0", (0, 8), 0),
+        ("%c0", 1, "%c8", (0, 8), 1),
+        ("%c0", 0, "%c0", (0, 8), 1),
+        ("%c0", 0, "%c0", (0, 1), 0),
+        ("%c4", 0, "%c0", (4, 5), 0),
+        ("%c4", 0, "%c0", (3, 5), 1),
+        ("%i", 0, "%i", (1, 2), 1),
+    ],
+)
+def test_sublanes_are_of_the_rows_that_they_came_from(run, source, stride, target, stored, found):
+    text = f"""
+    func.func @main(%a: {ARRAY}, %s: {TABLE}) {{{INDICES}
+      %x = tpu.load %a[{source}, %c0] {sublanes(0, 8)} sublane_stride {stride}
+        : {ARRAY}, vector<8x128xf32>
+      tpu.store %a[{target}, %c0], %x {sublanes(*stored)} : {ARRAY}, vector<8x128xf32>,
+      return
+    }}"""
+    run(text, None, [8], checks=("init",))
+    assert [finding.code for finding in run.machine.findings] == ["uninitialised-read"] * found
