@@ -29,7 +29,8 @@ _STORES = (
     "vector.store",
 )
 _PLACED = (
-    tpu.LoadOp, tpu.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp, vector.LoadOp, vector.StoreOp
+    tpu.LoadOp, tpu.StoreOp, tpu.StridedLoadOp, tpu.VectorLoadOp, tpu.VectorStoreOp,
+    vector.LoadOp, vector.StoreOp,
 )  # fmt: skip
 _WAITS = ("tpu.wait_dma", "tpu.wait_dma2")
 _PARTS = (
@@ -143,7 +144,20 @@ def _is_elsewhere(store: Operation, load: Operation) -> bool:
         sublanes = [s for s, stored in enumerate(store.sublane_mask.get_values()) if stored]
         if row is not None and any(row + s * (other - stride) for s in sublanes):
             return True
-    return any(apart)
+    return any(apart) or _steps(load) != _steps(store)
+
+
+def _steps(op: Operation) -> dict[int, int]:
+    """How far apart elements of a box are, by dimension, where they do not follow each other."""
+    if isinstance(op, pallas.LoadOp | pallas.StoreOp):
+        sizes, strides = integers_of(op.sizes), integers_of(op.strides)
+    elif isinstance(op, tpu.StridedLoadOp):
+        sizes, strides = shape_of(op.result.type), op.strides.get_values()
+    else:
+        return {}
+    # A box of the Pallas language that names no strides has elements that follow each other.
+    steps = enumerate(zip(sizes, strides, strict=False))
+    return {d: int(step) for d, (size, step) in steps if size > 1 and step != 1}
 
 
 def _distance(one: SSAValue | int, other: SSAValue | int) -> int | None:

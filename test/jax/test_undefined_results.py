@@ -150,3 +150,27 @@ def test_copies_of_any_length_fill_no_block() -> None:
             scratch_shapes=[pltpu.VMEM(x.shape, x.dtype)],
         )(np.array([16], np.int32), x)  # fmt: skip
     assert raised.value.code == "uninitialised-read"
+
+
+def _rows(x: Any, o: Any) -> None:
+    o[...] = jnp.broadcast_to(o[0:1], o.shape)
+
+
+def _shifted(x: Any, o: Any) -> None:
+    o[0:4] = o[4:8]
+    o[4:] = x[4:]
+
+
+def _apart(x: Any, o: Any) -> None:
+    o[0:4] = o[pl.ds(0, 4, 2)]
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])
+@pytest.mark.parametrize("body", [_rows, _shifted, _apart])
+def test_outputs_made_of_themselves(body: Any, form: str) -> None:
+    """A load of where nothing is stored afterwards is no part of a store."""
+    x = np.ones((16, 128), np.float32)
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))
+    with simulate(form=form, checks="init"), pytest.raises(Diagnostic) as raised:
+        call(x)
+    assert raised.value.code == "uninitialised-read"

@@ -59,3 +59,17 @@ def test_sublanes_are_of_the_rows_that_they_came_from(run, source, stride, targe
     }}"""
     run(text, None, [8], checks=("init",))
     assert [finding.code for finding in run.machine.findings] == ["uninitialised-read"] * found
+
+
+@pytest.mark.parametrize(("step", "found"), [(1, 0), (2, 1)])
+def test_rows_at_a_distance_are_stored_elsewhere(run, step, found):
+    text = f"""
+    func.func @main(%a: {ARRAY}, %s: {TABLE}) {{{INDICES}
+      %x = tpu.strided_load %a[%c0, %c0] {{strides = array<i32: {step}, 1>}}
+        : {ARRAY}, vector<8x128xf32>
+      tpu.vector_store %a[%c0, %c0], %x {{strides = array<i32>}}
+        : {ARRAY}, vector<8x128xf32>,
+      return
+    }}"""
+    run(text, None, [8], checks=("init",))
+    assert [finding.code for finding in run.machine.findings] == ["uninitialised-read"] * found
