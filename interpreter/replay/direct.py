@@ -231,8 +231,9 @@ class _Stores:
             value = under
             before.pop()
         if value not in store.takes and isinstance(target, Box):
-            # What is stored need not be seen otherwise first.
-            lines[len(before) :] = [store._replace(takes=(value,), write=target)]
+            # What is stored need not be seen otherwise first, with other axes perhaps.
+            narrow = None if store.narrow is None else store.narrow.along(target)
+            lines[len(before) :] = [store._replace(takes=(value,), write=target, narrow=narrow)]
 
     def _under(self, look: Callable[..., Array], value: int, seen: int, target: Box) -> Box | None:
         """Where `value` has to be for what `look` makes of it, which is `seen`, to be at `target`,

@@ -109,3 +109,27 @@ def test_what_is_computed_is_seen_in_arrays_and_rounded_there() -> None:
     for seed in (1, 2):
         x = drawn("bf16", seed)
         assert run(prepared, x).tobytes() == run(prepared, x, "reference").tobytes()
+
+
+def test_what_stays_in_memory_is_stored_with_other_axes() -> None:
+    def typed(kind: str, shape: str, space: str = "") -> str:
+        return f"{kind}<{shape}xbf16{space}>"
+
+    flat, rows = "1408", "11x128"
+    (x, o) = (typed("memref", s, ", #tpu.memory_space<vmem>") for s in (flat, rows))
+    text = f"""
+    module attributes {{tpu.call = {{operands = [{typed("tensor", flat)}], results = [{typed("tensor", rows)}], aliases = array<i64>, settings = "{{}}"}}}} {{
+    func.func @main(%x: {x}, %o: {o}) attributes {{
+        dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+        tpu.core_type = #tpu.core_type<tc>}} {{
+      %c0 = arith.constant 0 : index
+      %a = vector.load %x[%c0] : {x}, {typed("vector", flat)}
+      %b = vector.shape_cast %a : {typed("vector", flat)} to {typed("vector", rows)}
+      vector.store %b, %o[%c0, %c0] : {o}, {typed("vector", rows)}
+      return
+    }} }}"""  # noqa: E501
+    prepared = prepare(api.lower(api.parse(text), "tiles", "v5e"), target=V5E)
+    for seed in range(BEFORE + 2):
+        drawn = np.random.default_rng(seed).integers(0, 1 << 16, 1408, np.uint16)
+        assert run(prepared, drawn.view(bfloat16)).tobytes() == drawn.tobytes()
+    assert prepared.repeats.replays
