@@ -288,10 +288,13 @@ class _Run:
                 warn(odd)
 
     def _keep_script(self, recorder: Recorder, outcome: Outcome) -> None:
-        """Has later runs replay what `recorder` was told of this one."""
+        """Has later runs replay what `recorder` was told of this one, if that can be written."""
         assert self.repeats is not None
         limits = self.options.limits
-        script = Script.of(recorder, len(self.arrays[0]), self.plan.results)
+        try:
+            script = Script.of(recorder, len(self.arrays[0]), self.plan.results)
+        except Exception:
+            return  # This run has its results.
         steps = limits.steps - self.prepared.program.budget.left
         limits = replace(limits, steps=steps)
         replay = Replay(script, limits, self.options.poison, outcome.memory, outcome.transfers)

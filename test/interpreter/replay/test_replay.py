@@ -227,3 +227,13 @@ def test_a_script_that_fails_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Script, "run", fails)
     np.testing.assert_array_equal(run(prepared, array(4)).outputs[0][0], array(4) * 2)
     assert prepared.repeats.hopeless and not is_replayed(prepared)
+
+
+def test_a_script_that_cannot_be_written_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(Script, "of", fails)
+    prepared = recorded(kernel(twice()))
+    np.testing.assert_array_equal(run(prepared, array(4)).outputs[0][0], array(4) * 2)
+    assert prepared.repeats.hopeless and not is_replayed(prepared)
