@@ -1,4 +1,5 @@
-"""Passes of others: of packages installed beside this one, and of single Python files."""
+"""Passes of others: of packages installed beside this one, and of single Python files, which may
+add targets and lowering rules as well."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ from xdsl.utils.exceptions import DiagnosticException, ShrinkException, VerifyEx
 
 from pallasite.diagnostics import Diagnostic, SourceLocation, UsageError
 from pallasite.passes.registry import PassFactory
+from pallasite.passes.rules import Registered
+from pallasite.targets import TARGETS
 
 GROUP = "xdsl.universe"
 """Entry points by which packages offer dialects and passes to each other (xDSL, `universe.py`)."""
@@ -47,11 +50,16 @@ def _universe(entry: EntryPoint) -> Universe:
 
 
 def passes_of_file(path: str) -> dict[str, PassFactory]:
-    """The passes that the Python file at `path` defines, by name; at least one.
+    """The passes that the Python file at `path` defines, by name; at least one, unless it adds
+    targets or lowering rules.
 
     What it only imports does not count. The file is executed, as any program is.
     """
+    targets = dict(TARGETS)
     module = _executed(path)
+    adds = module.__name__ in Registered.authors or any(
+        target is not targets.get(name) for name, target in TARGETS.items()
+    )
     passes: dict[str, PassFactory] = {}
     for found in vars(module).values():
         if not isinstance(found, type) or not issubclass(found, ModulePass):
@@ -61,8 +69,11 @@ def passes_of_file(path: str) -> dict[str, PassFactory]:
         if found.name in passes:
             raise UsageError("pass-plugin", f"{path} defines two passes called {found.name!r}")
         passes[found.name] = partial(_same, found)
-    if not passes:
-        raise UsageError("pass-plugin", f"{path} defines no ModulePass with a name")
+    if not passes and not adds:
+        raise UsageError(
+            "pass-plugin",
+            f"{path} defines no ModulePass with a name, and adds no target and no lowering rule",
+        )
     return passes
 
 

@@ -17,6 +17,8 @@ class Registered:
     """How often a rule was registered, in any table, that may change what comes out of a lowering:
     what was lowered before may come out otherwise then. A new rule for what was refused does not
     count."""
+    authors: ClassVar[set[str]] = set()
+    """The modules that have registered rules, in any table."""
 
     @staticmethod
     def changed() -> None:
@@ -37,6 +39,7 @@ class LastRules(Registered, Generic[R]):
             if not self.of.keys().isdisjoint(kinds):
                 self.changed()
             self.of.update(dict.fromkeys(kinds, function))
+            self.authors.add(function.__module__)
             return function
 
         return register
@@ -54,6 +57,7 @@ class AllRules(Registered, Generic[R]):
         def register(function: R) -> R:
             for kind in kinds:
                 self.of.setdefault(kind, []).append(function)
+            self.authors.add(function.__module__)
             self.changed()
             return function
 

@@ -340,19 +340,35 @@ def test_a_rule_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(y, x * -48)
 
 
-def test_a_target_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("passes", ["ones,", ""])
+def test_a_target_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], passes: str
+) -> None:
     small = "TARGETS['small'] = replace(TARGETS['v6e'], name='small', scoped_vmem_bytes=2**16)"
     path = tmp_path / "small.py"
     path.write_text(
-        "from dataclasses import replace\nfrom pallasite.targets import TARGETS\n" + ONES + small
+        "from dataclasses import replace\nfrom pallasite.targets import TARGETS\n"
+        + (ONES if passes else "")
+        + small
     )
     words = [str(KERNEL), "--load-pass-plugin", str(path), "-p"]
     try:
-        assert tpu_run.main([*words, "ones", "--target", "small"]) == 1
+        assert tpu_run.main([*words, f"{passes}cse", "--target", "small"]) == 1
         assert "small has 65536 for a kernel" in capsys.readouterr().err
         assert tpu_opt.main([*words, "lower-to-vregs", "--target", "small"]) == 0
     finally:
         TARGETS.pop("small", None)
+
+
+def test_a_file_with_a_rule_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rules.FAMILIES
+    monkeypatch.setattr(converter._RULES, "of", dict(converter._RULES.of))
+    words = [str(KERNEL), "--load-pass-plugin", str(EXAMPLES / "shifts.py")]
+    assert tpu_opt.main([*words, "-p", "lower-to-tiles"]) == 0
+    assert converter._RULES.of[arith.MuliOp].__module__.startswith("pallasite_plugin")
+    capsys.readouterr()
 
 
 PAGE = (EXAMPLES.parents[1] / "docs" / "extending.md").read_text()
