@@ -19,8 +19,7 @@ def _dot_general(e: Equation) -> Result:
         if types.is_unsigned(aval.dtype):
             raise e.unsupported(
                 f"the matrix unit takes integers as signed, got {aval.dtype}",
-                "cast both operands to float32, with precision=lax.Precision.HIGHEST, and the "
-                f"result back: exact up to {2**24}",
+                f"cast both operands to {_floats(e)}, and the result back: exact up to {2**24}",
                 "a signed type of the same width takes the larger half of the numbers for negative",
                 code="unsupported-type",
             )
@@ -41,6 +40,13 @@ def _dot_general(e: Equation) -> Result:
             precision,
         )
     )
+
+
+def _floats(e: Equation) -> str:
+    """What holds the numbers of both operands, and how it is multiplied."""
+    if all(aval.dtype.itemsize == 1 for aval in e.inputs):
+        return "bfloat16, with preferred_element_type=jnp.float32"
+    return "float32, with precision=lax.Precision.HIGHEST"
 
 
 def _precision(e: Equation) -> ContractPrecision | None:

@@ -103,6 +103,16 @@ ADVICE: dict[str, Advice] = {
         BYTES,
         BYTES[0].astype(np.int32) @ BYTES[1].astype(np.int32),
     ),
+    "product of unsigned bytes": (
+        "v4",
+        "cast both operands to bfloat16, with preferred_element_type=jnp.float32",
+        lambda a, b: jnp.dot(a, b, preferred_element_type="int32"),
+        lambda a, b: jnp.dot(
+            a.astype("bfloat16"), b.astype("bfloat16"), preferred_element_type="float32"
+        ).astype("int32"),
+        [b.astype(np.uint8) for b in BYTES],
+        BYTES[0].astype(np.uint8).astype(np.int32) @ BYTES[1].astype(np.uint8).astype(np.int32),
+    ),
     "row of sums without a gather along sublanes": (
         "v4",
         "jnp.sum(x, 1, keepdims=True).T",

@@ -106,6 +106,14 @@ def never_ends(n: Any, x: Any, o: Any) -> None:
     value(lax.while_loop(lambda i: i >= 0, lambda i: (i + 1) % 7, n[6]), o)
 
 
+def halves() -> Any:
+    def body(x: Any, o: Any) -> None:
+        o[...] = jnp.dot(x[...], x[...].T).astype(jnp.int32)
+
+    x = jnp.ones((16, 128), jnp.int16)
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((16, 16), jnp.int32))(x)
+
+
 FAULTS: dict[str, tuple[Program, str]] = {
     "a load behind the end": (
         loads(lambda n, x, o: value(x[pl.ds(n[0], 1)], o)), "out-of-bounds",
@@ -177,6 +185,7 @@ FAULTS: dict[str, tuple[Program, str]] = {
         ),
         "unequal-copy",
     ),
+    "a product of half words": (halves, "matmul-type"),
     "a load from HBM": (copies(lambda n, x, o: value(x[0:1], o)), "load-from-hbm"),
 }  # fmt: skip
 

@@ -95,7 +95,7 @@ def _explaining(
             try:
                 take(traced)
                 assert traced.module is not None
-                _check_products(traced.module)
+                _check_products(traced.module, settings.target)
                 lower(traced.module, "mosaic", settings.target)
                 where = source_location(next(iter(traced.module.body.block.ops)))
                 place = f"{where}: " if where is not None else ""
@@ -194,8 +194,9 @@ def _advice(message: str) -> tuple[str, ...]:
     return ADVICE.get(found[1], ()) if found is not None else ()
 
 
-def _check_products(module: ModuleOp) -> None:
-    """Raises for a product that JAX does not lower, though form `pallas` has it."""
+def _check_products(module: ModuleOp, target: str) -> None:
+    """Raises for a product that JAX does not lower, though form `pallas` has it; where `target`
+    has no such product either, in the words of that."""
     for op in module.walk():
         if not isinstance(op, DotOp):
             continue
@@ -215,7 +216,12 @@ def _check_products(module: ModuleOp) -> None:
             advice = f"write preferred_element_type=jnp.{wide}, and cast the result"
         else:
             continue
-        raise refusal(op, "product", message, advice)
+        unlike = refusal(op, "product", message, advice)
+        try:
+            lower(module, "mosaic", target)
+        except Diagnostic as refused:
+            raise (refused if refused.location == unlike.location else unlike) from None
+        raise unlike
 
 
 def _float_count(error: Exception, traced: tracing.Traced) -> Diagnostic | None:
