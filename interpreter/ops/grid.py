@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -50,17 +49,16 @@ class Joined:
 
     def __init__(self, dim: int) -> None:
         self._dim = dim
+        self.copied: Function = lambda *parts: np.concatenate(parts, dim)
+        """The same as a copy, wherever the parts lie."""
 
     def __call__(self, *parts: Array) -> Array:
-        return self.look(*parts) if parts[0].nbytes >= _LEAST_SEEN else self._copied(parts)
+        return self.look(*parts) if parts[0].nbytes >= _LEAST_SEEN else self.copied(*parts)
 
     def look(self, *parts: Array) -> Array:
         """The view that `seen` gives, whatever it takes to find it, or a copy."""
         seen = self.seen(*parts)
-        return self._copied(parts) if seen is None else seen
-
-    def _copied(self, parts: Sequence[Array]) -> Array:
-        return np.concatenate(parts, self._dim)
+        return self.copied(*parts) if seen is None else seen
 
     def seen(self, *parts: Array) -> Array | None:
         """The view of memory that all of `parts` make, if they lie at equal distances, as the rows

@@ -313,14 +313,15 @@ class Recorder:
             call = f"{self.bind('f', fn)}({', '.join(texts)}, {name}={text})"
             over = next(iter(more), None)
             return self._line(Line(call, takes + more, overwritten=over, ufunc=ufunc_of(fn)))
+        through = tuple(self._seen_through(arguments, results))
+        if isinstance(fn, Joined) and not through:
+            # Parts apart may all be views of memory in the script, which is written later.
+            fn, through = (fn, takes) if fn.seen(*arguments) is not None else (fn.copied, ())
         makes = tuple(map(self._new, results))
         left = "".join(f"{{{len(takes) + n}}}, " for n in range(len(makes)))
         if not isinstance(result, tuple):
             left = left.removesuffix(", ")
         call = f"{left} = {self.bind('f', fn)}({', '.join(texts)})"
-        through = tuple(self._seen_through(arguments, results))
-        if isinstance(fn, Joined) and not through and fn.seen(*arguments) is not None:
-            through = takes  # It need not be a copy.
         size = 0 if through else sum(x.nbytes for x in results if isinstance(x, np.ndarray))
         line = Line(call, takes, makes, seen_through=through, made_bytes=size)
         if not through:

@@ -133,6 +133,32 @@ def test_rows_are_loaded_and_stored_as_views() -> None:
     np.testing.assert_array_equal(found, x)
 
 
+def test_joined_parts_are_what_they_were() -> None:
+    """Loads of one memory that lie one behind the other are joined, and the memory is written
+    before that is used."""
+    wide, half, tall = f"memref<64x128xf32, {VMEM}>", "vector<32x128xf32>", "vector<64x128xf32>"
+    body = f"""
+      %c32 = arith.constant 32 : index
+      %s = memref.alloca() : {wide}
+      %row = vector.load %buffer[%c0, %c0] : {BUFFER}, vector<1x128xf32>
+      %rows = vector.broadcast %row : vector<1x128xf32> to {tall}
+      vector.store %rows, %s[%c0, %c0] : {wide}, {tall}
+      %a = vector.load %s[%c0, %c0] : {wide}, {half}
+      %b = vector.load %s[%c32, %c0] : {wide}, {half}
+      %ab = tpu.concatenate %a, %b in 0 : {half}, {half} -> {tall}
+      %twice = arith.addf %rows, %rows : {tall}
+      vector.store %twice, %s[%c0, %c0] : {wide}, {tall}
+      %now = vector.load %s[%c0, %c0] : {wide}, {tall}
+      %sum = arith.addf %ab, %now : {tall}
+      %first = vector.extract_strided_slice %sum {{offsets = [0, 0], sizes = [16, 128], strides = [1, 1]}} : {tall} to vector<16x128xf32>
+      vector.store %first, %buffer[%c0, %c0] : {BUFFER}, vector<16x128xf32>
+    """
+    prepared = recorded(kernel(body))
+    assert is_replayed(prepared)
+    found = run(prepared, array(7)).outputs[0][0]
+    np.testing.assert_array_equal(found[:, :128], np.tile(array(7)[:1, :128] * 3, (16, 1)))
+
+
 def test_what_depends_on_operands_is_not_recorded() -> None:
     prepared = recorded(kernel(CHOICE))
     assert prepared.repeats.hopeless and not is_replayed(prepared)
