@@ -194,9 +194,9 @@ class Recorder:
             names = self._memory(source.buffer), self._memory(target.buffer)
             read, write = map(Whole, names)
             return self._line(Line(f"{move}({{r}}, {{w}})", read=read, write=write))
+        read = Box.at(route.read, self._memory(source.buffer))  # First: it may be the same one.
         whole = target.byte_count == target.buffer.size
         write = Box.at(route.write, self._memory(target.buffer, whole))
-        read = Box.at(route.read, self._memory(source.buffer))
         self._line(Line(COPY, read=read, write=write))
 
     def loaded(self, access: Access, ref: Ref, look: bool, value: Array) -> None:

@@ -210,10 +210,12 @@ def test_a_script_holds_no_array_of_a_call() -> None:
     assert is_replayed(prepared) and not any(ref() is not None for ref in held)
 
 
-def test_what_nobody_wrote_is_poison_in_every_run() -> None:
-    """The buffer is not written, and has memory that an earlier run filled."""
+@pytest.mark.parametrize("before", ["", copy("other", "other", (BUFFER, BUFFER))])
+def test_what_nobody_wrote_is_poison_in_every_run(before: str) -> None:
+    """The buffer is not written, or only with itself, and has memory that an earlier run filled."""
     text = f"""
       %other = memref.alloca() : {BUFFER}
+      {before}
       %a = vector.load %other[%c0, %c0] : {BUFFER}, {VECTOR}
       vector.store %a, %buffer[%c0, %c0] : {BUFFER}, {VECTOR}
       %zero = arith.constant dense<0.0> : {VECTOR}
