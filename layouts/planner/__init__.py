@@ -2,6 +2,8 @@
 
 `planner.plan` is asked; its parts, in the order in which a move meets them:
 
+* `planner` makes plans of copies and of stages, `whole` those of what is neither; `composed` are
+  plans that are put together of plans.
 * `batch`, `split` and `periods` find a small move to plan for a large one, `copies` and `extend`
   apply that plan to the rest; `judge` says when.
 * `trace`, on the index arithmetic of `lines`, says where every row comes from; `words` puts that in

@@ -10,7 +10,7 @@ import pytest
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Select, SublaneShuffle, Value
-from pallasite.layouts.planner import planner
+from pallasite.layouts.planner import planner, whole
 from pallasite.layouts.planner.budget import Budget, TooDear
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.fields import Mask
@@ -96,7 +96,7 @@ def test_what_is_put_together_of_plans_ends_where_one_costs_too_much(
         asked.append(way(*args))
         return asked[-1]
 
-    for module in (apart, planner):
+    for module in (apart, planner, whole):
         if hasattr(module, way.__name__):
             monkeypatch.setattr(module, way.__name__, made)
     for most in (0.1, best / 9, best / 2):

@@ -14,7 +14,7 @@ import pytest
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import GridTake, Plan
-from pallasite.layouts.planner import planner
+from pallasite.layouts.planner import check, composed, planner, whole
 from pallasite.layouts.planner.batch import Batch
 from pallasite.layouts.planner.check import performs
 from pallasite.layouts.planner.costs import Costs
@@ -44,7 +44,7 @@ def test_another_plan_is_taken(
 ):
     move, message = CASES[case]
     if case == "chunks, not searched":
-        monkeypatch.setattr(planner, "HUGE", 1)
+        monkeypatch.setattr(whole, "HUGE", 1)
     refused: list[Any] = []
 
     def but_one(check: Callable[..., bool]) -> Callable[..., bool]:
@@ -59,7 +59,10 @@ def test_another_plan_is_taken(
         return checked
 
     for name in ("performs", "performs_at"):
-        monkeypatch.setattr(planner, name, but_one(getattr(planner, name)))
+        checked = but_one(getattr(check, name))
+        for module in (composed, planner, whole):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, checked)
     made = planned_anew(move, caplog)
     assert refused and message in caplog.text
     assert performs(made, move, trace(move).starts)
@@ -70,7 +73,7 @@ def planned_anew(move: Move, caplog: pytest.LogCaptureFixture) -> Plan:
     for kept in (planner.plan_or_none, planner.is_right):
         kept.cache_clear()
     try:
-        with caplog.at_level(logging.DEBUG, planner.__name__):
+        with caplog.at_level(logging.DEBUG, planner.__package__):
             return planner.plan(move, V5E)
     finally:
         for kept in (planner.plan_or_none, planner.is_right):
@@ -117,13 +120,14 @@ def test_the_whole_is_checked_once(monkeypatch: pytest.MonkeyPatch):
     source, target = VectorLayout(8, 1, 2, tile_rows=8), VectorLayout(8, 0, 1, 5, 21, 16)
     move = Move.reshape((source, (7, 136, 418)), target, (272, 1463))
     asked: list[Move] = []
-    right = planner.performs_at
+    right = check.performs_at
 
     def counted(plan: Plan, asked_of: Move, elements: Array) -> bool:
         asked.append(asked_of)
         return right(plan, asked_of, elements)
 
-    monkeypatch.setattr(planner, "performs_at", counted)
+    for module in (composed, whole):
+        monkeypatch.setattr(module, "performs_at", counted)
     for kept in (planner.plan_or_none, planner.is_right):
         kept.cache_clear()
     made = planner.plan(move, V5E)
@@ -138,7 +142,7 @@ def test_what_cannot_be_checked_is_said(monkeypatch: pytest.MonkeyPatch):
     def too_large(*_: Any) -> bool:
         raise Unsupported("movement-size", "too many elements to check")
 
-    monkeypatch.setattr(planner, "performs", too_large)
+    monkeypatch.setattr(whole, "performs", too_large)
     planner.plan_or_none.cache_clear()
     with pytest.raises(Unsupported, match="too many elements") as raised:
         planner.plan(move, V5E)

@@ -9,7 +9,7 @@ import pytest
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move, Reshape, Transpose
 from pallasite.layouts.plan import Plan
-from pallasite.layouts.planner import planner
+from pallasite.layouts.planner import planner, whole
 from pallasite.layouts.planner.check import performs
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.demand import ALL_LANES
@@ -123,14 +123,14 @@ def test_replication_is_given_up_where_it_leaves_no_plan(
     layout: VectorLayout, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ):
     move = Move.relayout(layout, shape, VectorLayout(8, 0, 1, 5, 7))
-    found = planner.trace
+    found = whole.trace
 
     def placed_only(asked: Move, *most: float) -> Trace:
         if asked == move:
             raise Unsupported("movement", "not planned")
         return found(asked, *most)
 
-    monkeypatch.setattr(planner, "trace", placed_only)
+    monkeypatch.setattr(whole, "trace", placed_only)
     planner.plan_or_none.cache_clear()
     made = plan(move, V5E)
     planner.plan_or_none.cache_clear()

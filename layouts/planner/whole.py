@@ -1,0 +1,216 @@
+"""The plan of a movement as a whole: not in stages, nor as copies of a smaller one.
+
+By chunks, by transposes, by unpacked elements, by registers that the others repeat, or searched.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+
+from pallasite.diagnostics import Unsupported
+from pallasite.layouts.move import Move
+from pallasite.layouts.plan import Plan
+from pallasite.layouts.planner.check import performs, performs_at
+from pallasite.layouts.planner.composed import composed, no_plan
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.extend import extend
+from pallasite.layouts.planner.judge import (
+    FINE,
+    MANY_SOURCES,
+    SMALL,
+    cuts_rows_anew,
+    enough,
+    is_cut_finely,
+    is_widened,
+    registers,
+    source_registers,
+    splits_rows,
+)
+from pallasite.layouts.planner.periods import periods
+from pallasite.layouts.planner.search import HUGE, Search
+from pallasite.layouts.planner.trace import TooFine, Trace, trace
+from pallasite.layouts.planner.words import whole_words
+from pallasite.layouts.strategies.flat import by_chunks, elements_to_check
+from pallasite.layouts.strategies.packed import scattered
+from pallasite.layouts.strategies.pairs import is_paired
+from pallasite.layouts.strategies.transpose import (
+    Planner,
+    by_aligning,
+    by_transposing,
+    by_widening,
+)
+
+PER_STEP = 512
+"""Where a search ends after so many steps, it is not begun with more stretches of rows for each."""
+
+_SLACK = 1.1
+"""A plan of some registers that is dearer by this factor may still be the cheapest one for all."""
+_MANY = 128
+"""Of larger destinations, in registers, only those are planned that the others repeat."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def as_whole(move: Move, costs: Costs, part: Planner) -> Plan:
+    """The plan of `move` as a whole, or as words if these hold parts of rows that are cut anew.
+
+    The latter takes less time, and says what the other may cost. Parts are planned by `part`.
+    """
+    whole = _Whole(move, costs, part)
+    wide = None
+    if move.bits < 32 and splits_rows(move) and cuts_rows_anew(move):
+        wide = whole.widened()
+    if wide is None:
+        return whole.plan()
+    try:
+        made = _Whole(move, costs.below(wide.cost), part).plan()
+    except Unsupported:
+        return wide
+    return made if made.cost < wide.cost else wide
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A movement that is planned as a whole, its parts by `part`."""
+
+    move: Move
+    costs: Costs
+    part: Planner
+
+    def plan(self) -> Plan:
+        """The cheapest plan; raises `Unsupported` if there is none."""
+        move, costs = self.move, self.costs
+        if is_widened(move, costs):
+            # Whatever else is tried costs many times as long, and finds little that is better.
+            made = self.widened()
+            if made is not None:
+                return made
+        anew = cuts_rows_anew(move) and (
+            registers(move) > SMALL or source_registers(move) > MANY_SOURCES
+        )
+        straight = by_chunks(move, costs) if anew else None
+        if straight is not None and straight.cost <= enough(move, costs):
+            if self._is_straight(straight):
+                return straight
+            straight = None
+        try:
+            found = trace(move, PER_STEP * costs.steps if straight is None else HUGE)
+        except TooFine:
+            if straight is not None and self._is_straight(straight):
+                return straight
+            if costs.steps < math.inf:
+                raise no_plan(move) from None
+            straight, found = None, trace(move)
+        return self._by_trace(found, straight)
+
+    def widened(self) -> Plan | None:
+        """The plan by unpacked elements."""
+        made = by_widening(self.move, self.costs, self.part)
+        if made is None or made.cost > self.costs.most:
+            return None
+        return composed(self.move, made, self.costs)
+
+    def _is_straight(self, plan: Plan) -> bool:
+        """Whether a plan by chunks, made in a regular way, moves a few elements as it should."""
+        if performs_at(plan, self.move, elements_to_check(self.move)):
+            return True
+        _LOG.debug("strategy '%s' planned wrongly: %s", plan.how, self.move)
+        return False
+
+    def _by_trace(self, found: Trace, straight: Plan | None) -> Plan:
+        """The plan of what was `found`; one `straight` through it may be known."""
+        move, costs = self.move, self.costs
+        if straight is None and cuts_rows_anew(move) and found.register.size > FINE:
+            straight = by_chunks(move, costs)
+        # Words that are the same in all lanes are in the right one anyway, and can be selected.
+        spread = (
+            all(source.column is None for source, _ in move.sources)
+            and whole_words(found, move.destination[0].packing) is not None
+        )
+        turned = by_aligning(move, costs, self.part)
+        if turned is None and not spread:
+            turned = by_transposing(move, found, costs, self.part)
+        made = None if turned is not None else self._by_parts(found, straight)
+        if made is not None:
+            return made
+        made = self._searched(found, turned, straight)
+        if spread:
+            made = self._turned(found, made) or made
+        if made is None:
+            raise no_plan(move)
+        return made
+
+    def _by_parts(self, found: Trace, straight: Plan | None) -> Plan | None:
+        """The plan of elements as words, or of registers that others repeat, if one is to be
+        made."""
+        move = self.move
+        many = registers(move) * self.costs.copies > _MANY
+        parted = many and scattered(move, found) and not is_paired(move, found)
+        if parted or is_cut_finely(move, found):
+            made = self.widened()
+            if made is not None:
+                return made
+        made = self._by_periods(found, straight)
+        if made is None or (straight is not None and made.cost > straight.cost):
+            return None
+        return made
+
+    def _searched(self, found: Trace, turned: Plan | None, straight: Plan | None) -> Plan | None:
+        """The cheapest plan that any strategy makes, or one of the two that are known."""
+        move, costs = self.move, self.costs
+        for slack in (1.0, math.inf):
+            plans = Search(move, found, costs, slack, turned, straight).run()
+            for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
+                if best is turned:
+                    # Transposes are put together of plans that were checked.
+                    if (made := composed(move, best, costs)) is not None:
+                        return made
+                    continue
+                straightly = best is straight
+                if self._is_straight(best) if straightly else performs(best, move, found.starts):
+                    return best
+                # A bug of a strategy, which costs instructions but no correctness: look for plans
+                # that this one stopped.
+                _LOG.debug("strategy '%s' planned wrongly: %s", best.how, move)
+            if not plans:
+                break
+        return None
+
+    def _turned(self, found: Trace, known: Plan | None) -> Plan | None:
+        """The plan through transposed sources, if it is cheaper than one that is known."""
+        move, costs = self.move, self.costs
+        most = math.inf if known is None else known.cost
+        if most <= costs.copies * costs.transpose_block(move.destination[0].packing):
+            return None
+        turned = by_transposing(move, found, costs, self.part)
+        return None if turned is None or turned.cost >= most else composed(move, turned, costs)
+
+    def _by_periods(self, found: Trace, straight: Plan | None) -> Plan | None:
+        """The plan of few registers, for all that repeat them; one that is as cheap as
+        `straight`."""
+        move, costs = self.move, self.costs
+        if len(found.register) <= _MANY:
+            return None
+        layout, shape = move.destination
+        grid = layout.grid_shape(shape)
+        few = periods(found, grid, [la.register_count(extents) for la, extents in move.sources])
+        if few is None:
+            return None
+        times = round(len(found.register) / few.chosen.size)
+        # How much neighbours share is seen only where all of them are there.
+        weighed = replace(costs, copies=costs.copies * times, most=_SLACK * costs.most)
+        search = Search(move, few.found, weighed, _SLACK, None, straight)
+        plans = [p for p in search.run() if p is not straight]
+        if not plans and straight is None and costs.most < math.inf:
+            # To look for plans of all of them would take longer, and find what is dearer.
+            raise no_plan(move)
+        most = min((p.cost for p in plans), default=0.0) * _SLACK
+        wide = (extend(p, few, grid, costs) for p in plans if p.cost <= most)
+        made = [p for p in wide if p is not None]
+        for best in sorted(made, key=lambda p: (p.cost, p.grid_instructions)):
+            if performs(best, move, found.starts, few.sample()):
+                return best
+            _LOG.debug("strategy '%s' cannot be repeated: %s", best.how, move)
+        return None
