@@ -294,12 +294,16 @@ class Converter(Insertion):
             return value
         return self.emit(tpu.BitcastVregOp.create(operands=[value], result_types=[kind]))
 
-    def rotate(self, value: SSAValue, amount: SSAValue, axis: int) -> SSAValue:
-        """Registers rotated towards higher indices along dimension `axis` of the grid's type."""
+    def rotate(self, value: SSAValue, amount: SSAValue, axis: int, stride: int = 0) -> SSAValue:
+        """Registers rotated towards higher indices along dimension `axis` of the grid's type; each
+        sublane by `stride` more than the one before."""
+        numbers = {"dimension": axis}
+        if stride:
+            numbers |= {"stride": stride, "stride_dimension": axis - 1}
         made = tpu.DynamicRotateOp.create(
             operands=[value, amount],
             result_types=[value.type],
-            properties={"dimension": IntegerAttr(axis, si32)},
+            properties={name: IntegerAttr(number, si32) for name, number in numbers.items()},
         )
         return self.emit(made)
 

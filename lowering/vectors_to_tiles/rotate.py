@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i1, i32
@@ -103,6 +104,8 @@ def _dynamic(
     pieces: list[SSAValue] = []
     if along == rank - 2:
         if dim == rank - 1:
+            if amount is not None and _unit_strides(held, amount, stride, c):
+                return _turned_rows(held, amount, stride, c)
             return _row_strided(held, total, stride, c)
         return _registers_by_row(held, dim, total, stride, c)
     for k in range(held.shape[along]):
@@ -181,6 +184,9 @@ def _grid_dim(held: Tiled, dim: int) -> int:
 
 
 def _roll_registers(value: SSAValue, dim: int, shift: int, count: int, c: Converter) -> SSAValue:
+    shift %= count
+    if not shift:
+        return value
     kind = cast(VectorType[Attribute], value.type)
     register = register_shape(bit_width(kind.element_type))
     shape = list(kind.get_shape()[: -len(register)])
@@ -271,6 +277,57 @@ def _amounts_of_rows(
     shift = c.emit(arith.MuliOp(rows, factor))
     shift = c.emit(arith.AddiOp(shift, c.emit(grid.BroadcastOp(start, counts))))
     return shift, c.emit(arith.ConstantOp(splat(counts, extent)))
+
+
+def _unit_strides(held: Tiled, amount: int, stride: int, c: Converter) -> bool:
+    """Whether the cross-lane unit rotates each row of the registers by its own amount: those begin
+    within the lanes, and end there."""
+    rows, columns = held.shape[-2:]
+    starts = [(amount + row * stride) % LANES for row in range(0, rows, SUBLANES)]
+    fits = max(starts) + (SUBLANES - 1) * stride <= LANES
+    return held.layout.bits in c.target.strided_rotate_bits and columns % LANES == 0 and fits
+
+
+def _turned_rows(held: Tiled, amount: int, stride: int, c: Converter) -> SSAValue:
+    """Row r of a matrix rotated by `amount + r * stride` lanes, a constant: the cross-lane unit
+    turns one row of registers after the other, and what leaves a register enters the next."""
+    kind = cast(VectorType[Attribute], held.grid.type)
+    sizes = held.layout.grid_shape(held.shape)
+    along, across = len(sizes) - 2, len(sizes) - 1
+    far = _lanes_of_rows(stride, c)
+    blocks: list[SSAValue] = []
+    for number in range(sizes[along]):
+        first = (amount + number * SUBLANES * stride) % held.shape[-1]
+        offsets = [0] * len(sizes)
+        offsets[along] = number
+        part = c.box(held.grid, offsets, [*sizes[:along], 1, sizes[across]])
+        turned = c.rotate(part, c.constant_i32(first % LANES), len(kind.get_shape()) - 1, stride)
+        if sizes[across] > 1:
+            shape = cast(VectorType[Attribute], turned.type).get_shape()
+            near = _roll_registers(turned, across, first // LANES, sizes[across], c)
+            entered = _roll_registers(turned, across, first // LANES + 1, sizes[across], c)
+            mask = c.emit(grid.BroadcastOp(far(first % LANES), vector_of(i1, shape)))
+            turned = c.emit(arith.SelectOp(mask, entered, near))
+        blocks.append(turned)
+    return blocks[0] if len(blocks) == 1 else c.emit(grid.ConcatOp(blocks, along))
+
+
+def _lanes_of_rows(stride: int, c: Converter) -> Callable[[int], SSAValue]:
+    """Makes masks of the lanes of a register below a number and `stride` more in each row."""
+    word = vector_of(i32, (SUBLANES, LANES))
+
+    def number(value: int) -> SSAValue:
+        return c.emit(arith.ConstantOp(splat(word, value)))
+
+    def below(bound: int) -> SSAValue:
+        rows, lanes = _positions(0, c), _positions(1, c)
+        if stride != 1:
+            rows = c.emit(arith.MuliOp(rows, number(stride)))
+        if not bound:
+            return c.emit(arith.CmpiOp(lanes, rows, "slt"))
+        return c.emit(arith.CmpiOp(c.emit(arith.SubiOp(lanes, rows)), number(bound), "slt"))
+
+    return below
 
 
 def _row_strided(held: Tiled, amount: SSAValue, stride: int, c: Converter) -> SSAValue:

@@ -225,6 +225,20 @@ def test_rows_that_rotate_through_registers(
     check(body, [value], np.stack(rows, 1))
 
 
+@pytest.mark.parametrize("amount", [0, 2, 130])
+@pytest.mark.parametrize("shape, stride", [((20, 128), 1), ((16, 384), 3), ((2, 16, 256), 2)])
+def test_rows_that_rotate_by_the_stride_of_the_unit(
+    shape: tuple[int, ...], stride: int, amount: int
+) -> None:
+    value = numbers(shape, "f32")
+    rows = [np.roll(value[..., row, :], amount + stride * row, -1) for row in range(shape[-2])]
+    kind, rank = f"vector<{text(value)}>", len(shape)
+    body = f"""%n = arith.constant {amount} : i32
+        %r = tpu.dynamic_rotate %x by %n dim {rank - 1} {{stride = {stride} : si32,
+            stride_dimension = {rank - 2} : si32}} : {kind}, i32 -> {kind}"""
+    check(body, [value], np.stack(rows, -2))
+
+
 REDUCED = {"add": ("0.0", np.sum), "maximumf": ("0xFF800000", np.max)}
 
 
