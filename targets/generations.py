@@ -38,7 +38,8 @@ _SPARSE_V7X = SparseCores(
 )  # fmt: skip
 
 _BF16_V4 = frozenset({
-    "arith.divf", "arith.negf", "math.absf", "math.floor", "math.rsqrt", "math.sqrt",
+    "arith.divf", "arith.negf", "math.absf", "math.ceil", "math.cos", "math.floor", "math.log1p",
+    "math.round", "math.roundeven", "math.rsqrt", "math.sin", "math.sqrt", "math.tan",
 })  # fmt: skip
 _BF16_V6 = _BF16_V4 | {
     "arith.addf", "arith.cmpf", "arith.maximumf", "arith.minimumf", "arith.mulf", "arith.subf",

@@ -14,6 +14,20 @@ func.func @bf16_arithmetic(%a: vector<16x128xbf16>, %b: vector<16x128xbf16>) -> 
   func.return %0 : vector<16x128xbf16>
 }
 
+// What the TPU compiler spells out itself stays packed, on every chip.
+// CHECK-LABEL: func.func @bf16_functions(
+// CHECK-NEXT:  math.sin %a : vector<16x128xbf16>
+// CHECK-NEXT:  math.ceil {{.*}} : vector<16x128xbf16>
+// CHECK-NEXT:  math.roundeven {{.*}} : vector<16x128xbf16>
+// CHECK-NEXT:  math.log1p {{.*}} : vector<16x128xbf16>
+func.func @bf16_functions(%a: vector<16x128xbf16>) -> vector<16x128xbf16> {
+  %0 = math.sin %a : vector<16x128xbf16>
+  %1 = math.ceil %0 : vector<16x128xbf16>
+  %2 = math.roundeven %1 : vector<16x128xbf16>
+  %3 = math.log1p %2 : vector<16x128xbf16>
+  func.return %3 : vector<16x128xbf16>
+}
+
 // CHECK-LABEL: func.func @narrow_integers(
 // CHECK:       arith.extsi %a
 // CHECK-NEXT:  arith.extsi %b
