@@ -49,19 +49,38 @@ def spaced_out(name: str, dims: Sequence[Along], target: Target) -> list[str]:
     """What to write for the elements of the value `name` that are taken."""
     *rows, lanes = dims
     start, size, stride, last = lanes.start, lanes.size, lanes.stride, len(rows)
-    if stride == 1 or target.sublane_gather:
+    # More than a register of a flat vector is not split, nor what is padded.
+    is_split = target.sublane_gather and (rows or (size <= LANES and size % stride == 0))
+    if stride == 1 or is_split:
         return [f"split the value: {at_a_distance(name, dims)}"]
     value = at_a_distance(name, [*rows, Along(size, 0, size)])
-    column = f"{stride} * j + {start}" if start else f"{stride} * j"
-    place = f"({start} + {stride} * k)" if start else f"{stride} * k"
     chosen = (
-        f"multiply with a matrix that chooses columns: jnp.dot({value}, (i == {column})"
-        ".astype(jnp.float32), precision=lax.Precision.HIGHEST), with i and j = "
+        "multiply with a matrix that chooses columns: "
+        f"{product_with_ones(value, places_of(lanes, 'i', 'j'), last)}, with i and j = "
         f"lax.broadcasted_iota(jnp.int32, ({size}, {lanes.count}), 0) and 1"
     )
+    place = f"({start} + {stride} * k)" if start else f"{stride} * k"
     gathered = (
         f"gather 32-bit elements: jnp.take_along_axis({value}, {place} % {size}, {last}, "
         f"mode='promise_in_bounds')[..., :{lanes.count}], with k = "
         f"lax.broadcasted_iota(jnp.int32, (..., {size}), {last})"
     )
-    return [gathered, f"or {chosen}"] if size <= LANES else [chosen]
+    return [gathered, f"or {chosen}"] if rows and size <= LANES else [chosen]
+
+
+def places_of(dim: Along, element: str, number: str) -> str:
+    """The JAX expression for whether the index `element` is where the taken one of that `number`
+    is."""
+    place = f"{dim.stride} * {number}"
+    return f"{element} == {place} + {dim.start}" if dim.start else f"{element} == {place}"
+
+
+def product_with_ones(value: str, ones: str, rows: int) -> str:
+    """The JAX expression for the product of `value`, which has so many dimensions of rows, and the
+    matrix that is one where `ones` says so."""
+    row = value if rows else f"{value}.reshape(1, -1)"
+    product = (
+        f"jnp.dot({row}.astype(jnp.float32), ({ones}).astype(jnp.float32), "
+        "precision=lax.Precision.HIGHEST)"
+    )
+    return product if rows else f"{product}[0]"

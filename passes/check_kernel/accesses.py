@@ -23,7 +23,7 @@ from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.unproven import unproven
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import VIEWS, has_large_halves, rows_of_tiles, tile_rows
-from pallasite.passes.spaced_out import Along, spaced_out
+from pallasite.passes.spaced_out import Along, places_of, product_with_ones, spaced_out
 from pallasite.targets import Target
 
 
@@ -51,10 +51,10 @@ def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None
     columns = max(shape[-1:])
     repeats = len(shape) > 1 and strides[-2] == 0 and columns % LANES == 0
     if len(shape) < 2 or strides[-1] != 1 or (columns > LANES and not repeats):
+        kind = "an array whose rows have" if len(shape) > 1 else "a flat array of"
         raise refusal(
             op, "strided-access",
-            f"strides {strides} of an array whose rows have {columns} elements are not "
-            "supported",
+            f"strides {strides} of {kind} {columns} elements are not supported",
             f"a strided access needs rows of at most {LANES} elements and a stride of 1 along them",
             *_instead(op, shape, strides, target),
         )  # fmt: skip
@@ -132,17 +132,26 @@ def _chosen(dims: Sequence[Along]) -> list[str]:
     whole = all(dim == Along(dim.size, 0, dim.size) for dim in rows)
     if stride == 1 or not whole or lanes.count * stride != lanes.size:
         return [_one_by_one([dim.stride for dim in dims])]
+    spread, matrix = f"jnp.repeat(value, {stride}, {len(rows)})", ""
+    if not rows and lanes.size > LANES:
+        # More than a register of a flat vector is not made of parts.
+        product = product_with_ones("value", places_of(lanes, "j", "i"), 0)
+        spread, matrix = f"{product}.astype(ref.dtype)", (
+            f", i and j = lax.broadcasted_iota(jnp.int32, ({lanes.count}, {lanes.size}), 0) and 1"
+        )  # fmt: skip
     return [
         f"spread the value and choose: ref[...] = jnp.where(k % {stride} == {start}, "
-        f"jnp.repeat(value, {stride}, {len(rows)}), ref[...]), with k = "
-        f"lax.broadcasted_iota(jnp.int32, ref.shape, {len(rows)})"
+        f"{spread}, ref[...]), with k = "
+        f"lax.broadcasted_iota(jnp.int32, ref.shape, {len(rows)}){matrix}"
     ]
 
 
 def _one_by_one(strides: Sequence[int]) -> str:
-    columns = strides[-1] > 1
-    which = "columns" if columns else "rows"
-    store = "ref[:, 2:3] = value[:, 1:2]" if columns else "ref[2:3, :] = value[1:2, :]"
+    which, store = "rows", "ref[2:3, :] = value[1:2, :]"
+    if len(strides) == 1:
+        which, store = "elements", "ref[2:3] = value[1:2]"
+    elif strides[-1] > 1:
+        which, store = "columns", "ref[:, 2:3] = value[:, 1:2]"
     return (
         f"store the {which} one by one, {store}, or choose between the value "
         "and what is there with jnp.where"
