@@ -50,7 +50,8 @@ _OF_WHOLE = {
     "smem": "keep its tables in HBM (memory_space=pl.ANY) and copy the part that is read: "
     "pltpu.sync_copy(table.at[pl.ds(start, size)], scratch)",
 }
-"""What to write for arrays that are whole in a memory, because the call has no grid."""
+"""What to write for arrays that are whole in a memory, as they are without a grid and as prefetched
+scalars."""
 
 
 _OWN = "make smaller what the kernel allocates: scratch that holds a part, blocks of a pipeline"
@@ -107,6 +108,8 @@ def check_memory(
         limits["vmem"] = scoped_vmem(module, target)
     owners, outside = _held(module, kernel, target, limits["vmem"])
     given = {*kernel.operands, *kernel.prefetch}
+    pairs = zip(kernel.operands, kernel.windows, strict=True)
+    blocks = {operand for operand, window in pairs if window.windowed and kernel.grid}
     for space, limit in limits.items():
         available = sizes[space]
         held = owners[space] + _scoped(func.body.blocks, space, target)
@@ -120,8 +123,11 @@ def check_memory(
         if total <= limit:
             continue
         largest = sorted(held, key=lambda buffer: -buffer.bytes)[:_NAMED]
-        own = largest[0].value in kernel.scratch or isinstance(largest[0].value, OpResult)
-        smaller = _OWN if own else "use smaller blocks" if kernel.grid else _OF_WHOLE[space]
+        most = largest[0].value
+        if most in kernel.scratch or isinstance(most, OpResult):
+            smaller = _OWN
+        else:
+            smaller = "use smaller blocks" if most in blocks else _OF_WHOLE[space]
         raised = (
             f", or ask for more with vmem_limit_bytes (up to {available})"
             if limit < total <= available

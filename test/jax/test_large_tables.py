@@ -46,6 +46,17 @@ def test_a_whole_table_is_refused() -> None:
     assert any("pltpu.sync_copy(table.at" in note.message for note in refused.value.notes)
 
 
+def test_so_is_a_prefetched_one_in_a_grid() -> None:
+    grid = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1, grid=(2,), out_specs=pl.BlockSpec((8, 128), lambda i, _: (i, 0))
+    )
+    shape = jax.ShapeDtypeStruct((16, 128), jnp.int32)
+    with simulate(target="v5e"), pytest.raises(Diagnostic) as refused:
+        pl.pallas_call(first, out_shape=shape, grid_spec=grid)(TABLE)
+    assert refused.value.code == "smem-exhausted"
+    assert any("pltpu.sync_copy(table.at" in note.message for note in refused.value.notes)
+
+
 @pytest.mark.parametrize("form", ["pallas", "mosaic", "vreg"])
 def test_a_part_of_it_is_copied(form: str) -> None:
     with simulate(target="v5e", form=form):
