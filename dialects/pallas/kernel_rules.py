@@ -37,6 +37,8 @@ MAPPED = (
     "a grid axis for the examples"
 )
 """What to write instead where a kernel is mapped whose blocks cannot be those of examples."""
+_THROUGH_A_PIPELINE = "pass the operand in pl.ANY, and go through its blocks by pltpu.emit_pipeline"
+"""What to write instead of blocks that only pipelines have."""
 
 
 def verify_kernel(op: KernelOp) -> None:
@@ -173,9 +175,10 @@ def _check_window(
         )
     kinds = {dim.kind for dim in window.dims}
     if DimKind.BOUNDED in kinds:
-        raise VerifyException(
+        raise BrokenRule(
             f"{what}: blocks of a kernel are blocked, squeezed or element, got "
-            f"{block_text(window)}; bounded slices are for pallas.emit_pipeline"
+            f"{block_text(window)}; bounded slices are for pallas.emit_pipeline",
+            advice=[f"{_THROUGH_A_PIPELINE}, whose specs take pl.BoundedSlice"],
         )
     if {DimKind.BLOCKED, DimKind.ELEMENT} <= kinds:
         sizes = [dim.size for dim in window.dims if dim.kind is DimKind.BLOCKED]
@@ -198,12 +201,15 @@ def _check_buffers(window: WindowAttr, what: str) -> None:
             f"{what}: blocks of a kernel have 1 or 2 buffers, got {window.buffers}; "
             "pallas.emit_pipeline takes more",
             advice=[
-                "take pl.Buffered(2); or pass the operand in pl.ANY, and go through its blocks by "
-                f"pltpu.emit_pipeline, of which inputs have pl.Buffered({window.buffers})"
+                f"take pl.Buffered(2); or {_THROUGH_A_PIPELINE}, of which inputs have "
+                f"pl.Buffered({window.buffers})"
             ],
         )
     if window.lookahead:
-        raise VerifyException(f"{what}: lookahead is for blocks of pallas.emit_pipeline")
+        raise BrokenRule(
+            f"{what}: lookahead is for blocks of pallas.emit_pipeline",
+            advice=[f"leave it out; or {_THROUGH_A_PIPELINE}"],
+        )
     if window.revisits and window.buffers == 2:
         raise VerifyException(f"{what}: an output whose blocks are revisited has 1 buffer, got 2")
 
