@@ -44,6 +44,7 @@ from pallasite.jax.places import (
     said_in,
 )
 from pallasite.jax.shape_faults import FAULTS_OF_SHAPES
+from pallasite.jax.sparse_faults import FAULTS_OF_SUBCORES
 from pallasite.jax.tracing_faults import FAULTS
 
 
@@ -143,6 +144,7 @@ def _explain_meshes(simulating: Callable[[], bool]) -> None:
     replace_function(pallas_core.core_map, explained_maps)
 
 
+_KNOWN = FAULTS_OF_SUBCORES + FAULTS_OF_SHAPES + FAULTS + FAULTS_OF_LOOPS + FAULTS_OF_CALLS
 _CODE = "traced-kernel"
 
 
@@ -199,7 +201,7 @@ def _explaining(
 def explain(
     error: Exception,
     debug: Any = None,
-    faults: tuple[Fault, ...] = FAULTS_OF_SHAPES + FAULTS + FAULTS_OF_LOOPS + FAULTS_OF_CALLS,
+    faults: tuple[Fault, ...] = _KNOWN,
     jaxprs: Iterable[Any] = (),
 ) -> Diagnostic | None:
     """The kernel's line, the rule and what to write instead, of an error that the table knows; of
