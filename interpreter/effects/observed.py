@@ -9,15 +9,17 @@ kernel reads that memory. What is stored elsewhere in the same memory was read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from pallasite.dialects import arith, pallas, scf, tpu, vector
 from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas.base import integers_of
-from pallasite.dialects.types import shape_of
+from pallasite.dialects.types import bit_width, shape_of
+from pallasite.interpreter.effects.distances import distance
 
 _BLENDS = ("arith.select", "arith.andi", "arith.ori", "tpu.bitcast_vreg", "tpu.bitcast")
 _AND, _XOR = "arith.andi", "arith.xori"
@@ -124,7 +126,7 @@ def _use_matters(user: Operation, value: SSAValue, load: _Load | None, depth: in
             return True
         memory = _memory(load.base)
         base = next((to for to in user.operands[1:] if _memory(to) is memory), None)
-        return base is None or (base.type == load.base.type and _is_elsewhere(user, load.op))
+        return base is None or (_are_alike(base, load.base) and _is_elsewhere(user, load.op))
     if not depth or user.regions or not user.results or not is_side_effect_free(user):
         return True
     if _begins_mix(user, value):
@@ -134,17 +136,28 @@ def _use_matters(user: Operation, value: SSAValue, load: _Load | None, depth: in
 
 
 def _is_elsewhere(store: Operation, load: Operation) -> bool:
-    """Whether it is known that `store` writes elements of the same array elsewhere than where
-    `load` has them from."""
-    apart = list(map(_distance, _indices(load), _indices(store)))
+    """Whether `store` does not certainly write elements of the same array where `load` has them
+    from: what blends loads and stores at one place, and the text says so."""
+    places = list(zip(_indices(load), _indices(store), strict=False))
+    apart = [distance(*pair) for pair in places]
     if isinstance(store, tpu.StoreOp) and isinstance(load, tpu.LoadOp) and len(apart) > 1:
         # One after the other, sublanes may be of the same rows though the first ones are not.
         row = apart.pop(-2)
         stride, other = (int(op.sublane_stride.value.data) for op in (load, store))
         sublanes = [s for s, stored in enumerate(store.sublane_mask.get_values()) if stored]
-        if row is not None and any(row + s * (other - stride) for s in sublanes):
+        if row is None or any(row + s * (other - stride) for s in sublanes):
             return True
-    return any(apart) or _steps(load) != _steps(store)
+    return any(step != 0 for step in apart) or _steps(load) != _steps(store)
+
+
+def _are_alike(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two refs have the same elements at the same indices, of whatever types."""
+    types = [cast("MemRefType[Attribute]", ref.type) for ref in (one, other)]
+    return types[0] == types[1] or (
+        types[0].get_shape() == types[1].get_shape()
+        and types[0].layout == types[1].layout
+        and bit_width(types[0]) == bit_width(types[1])
+    )
 
 
 def _steps(op: Operation) -> dict[int, int]:
@@ -158,13 +171,6 @@ def _steps(op: Operation) -> dict[int, int]:
     # A box of the Pallas language that names no strides has elements that follow each other.
     steps = enumerate(zip(sizes, strides, strict=False))
     return {d: int(step) for d, (size, step) in steps if size > 1 and step != 1}
-
-
-def _distance(one: SSAValue | int, other: SSAValue | int) -> int | None:
-    """How far apart two indices are, if that is known."""
-    if one is other:
-        return 0
-    return other - one if isinstance(one, int) and isinstance(other, int) else None
 
 
 def _indices(op: Operation) -> list[SSAValue | int]:
