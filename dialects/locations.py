@@ -100,20 +100,36 @@ def block_location(location: LocationAttr) -> LocationAttr:
     return NameLoc(_BLOCK, location)
 
 
-_ARGUMENT = StringAttr("argument of the kernel")
+_ARGUMENT = "argument of the kernel"
 
 
-def argument_location(location: LocationAttr) -> LocationAttr:
-    """`location`, where a kernel begins, for the memory that it is called with."""
-    return NameLoc(_ARGUMENT, location)
+def argument_location(location: LocationAttr, title: str) -> LocationAttr:
+    """`location`, where a kernel begins, for the memory that it is called with, which messages call
+    `title`."""
+    return NameLoc(StringAttr(f"{_ARGUMENT}: {title}"), location)
+
+
+def allocated_name(op: Operation, otherwise: str) -> str:
+    """What messages call the memory that `op` allocates: the part that it has in the kernel, its
+    name in the text, or `otherwise`."""
+    if (title := _title(op)) is not None:
+        return title
+    name = op.results[0].name_hint
+    return f"%{name}" if name else otherwise
+
+
+def _title(op: Operation) -> str | None:
+    """What the location of `op` calls the memory of an argument of the kernel; None of others."""
+    location = op.location
+    if not isinstance(location, NameLoc) or not location.desc.data.startswith(f"{_ARGUMENT}: "):
+        return None
+    return location.desc.data.partition(": ")[2]
 
 
 def allocation_place(op: Operation) -> SourceLocation | None:
     """Where `op` allocates, or where the kernel begins that is called with what it allocates."""
     place = source_location(op)
-    if place is not None and isinstance(op.location, NameLoc) and op.location.desc == _ARGUMENT:
-        return kernel_line(place)
-    return place
+    return place if place is None or _title(op) is None else kernel_line(place)
 
 
 def kernel_line(place: SourceLocation | None) -> KernelLine | None:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.kernel import UNSPECIFIED
-from pallasite.dialects.locations import allocation_place, source_location
+from pallasite.dialects.locations import allocated_name, allocation_place, source_location
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.accesses import Box
@@ -26,7 +26,7 @@ def alloc(op: memref.AllocaOp | memref.AllocOp, facts: Facts) -> Callable[..., R
     at = allocation_place(op)
     type = op.memref.type
     shape = type.get_shape()
-    name = f"%{op.memref.name_hint}" if op.memref.name_hint else "the scoped ref"
+    name = allocated_name(op, "the scoped ref")
     unspecified = UNSPECIFIED in op.attributes
 
     dynamic = DYNAMIC_INDEX in shape

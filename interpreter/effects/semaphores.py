@@ -8,7 +8,7 @@ from typing import Any
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu
 from pallasite.dialects.integers import wrap
-from pallasite.dialects.locations import allocation_place, source_location
+from pallasite.dialects.locations import allocated_name, allocation_place, source_location
 from pallasite.dialects.tpu.cores import TENSOR_CORE, memory_core, own_core
 from pallasite.dialects.types import AnyMemRef
 from pallasite.interpreter.effects.observed import is_repeated
@@ -26,7 +26,7 @@ def alloc(op: tpu.SemAllocOp, facts: Facts) -> Callable[[Core], Ref]:
     """Fresh semaphores for the enclosing scope."""
     at = allocation_place(op)
     type = op.result.type
-    name = f"%{op.result.name_hint}" if op.result.name_hint else "semaphore"
+    name = allocated_name(op, "semaphore")
     shape = type.get_shape()
     return lambda core: core.allocate(type, name, at, shape=shape)
 

@@ -100,11 +100,15 @@ class Operand:
         type = self.block_type
         return memref_of(type.element_type, shape, type.memory_space)
 
-    def hint(self, what: str) -> str:
-        """The name of something of this operand, which diagnostics use as well."""
+    @property
+    def role_name(self) -> str:
+        """What it is in the call, with its number there if that is known."""
         role = "output" if self.output else "input"
-        number = "" if self.number is None else self.number
-        return f"{self.argument.name_hint or f'{role}{number}'}_{what}"
+        return role if self.number is None else f"{role} {self.number}"
+
+    def hint(self, what: str) -> str:
+        """The name of something of this operand."""
+        return f"{self.argument.name_hint or self.role_name.replace(' ', '')}_{what}"
 
 
 def classify(

@@ -219,7 +219,8 @@ class _Lowering:
             )
             op = SemAllocOp(result_types=[type]) if semaphore else _alloca(type)
             name = argument.name_hint or f"scratch{number}"
-            value = self._allocated(op, name, argument).results[0]
+            title = _titled(f"scratch {number}", argument)
+            value = self._allocated(op, name, title, argument).results[0]
             argument.replace_all_uses_with(value)
 
     def _write(self, old: Block, prefetch: Sequence[SSAValue], arrays: Sequence[SSAValue]) -> None:
@@ -261,14 +262,20 @@ class _Lowering:
         if operand.shares is not None:
             return held[operand.shares]
         alloca = _alloca(operand.buffer_type(1))
-        return self._allocated(alloca, operand.hint("window"), operand.argument).results[0]
+        return self._allocated_block(operand, alloca).results[0]
 
-    def _allocated(self, op: Operation, hint: str, argument: SSAValue) -> Operation:
-        """`op`, the memory of `argument` of the kernel, inserted with the name `hint`."""
+    def _allocated_block(self, operand: Operand, op: Operation) -> Operation:
+        """`op`, the memory of blocks of `operand`, inserted."""
+        title = _titled(f"block of {operand.role_name}", operand.argument)
+        return self._allocated(op, operand.hint("window"), title, operand.argument)
+
+    def _allocated(self, op: Operation, hint: str, title: str, argument: SSAValue) -> Operation:
+        """`op`, the memory of `argument` of the kernel, inserted with the name `hint`; messages
+        call it `title`."""
         kind = argument.type
         if isinstance(kind, MemRefType) and kind.get_num_dims() > 1 and type(op) is not SemAllocOp:
             self.buffers.append((op, rows_of_tiles(argument, self.target)))
-        with self.build.at(argument_location(self.location)):
+        with self.build.at(argument_location(self.location, title)):
             return self.build.emit(op, hint)
 
     def _copy(self, copied: Sequence[_Copied], semaphore: SSAValue | None) -> None:
@@ -290,7 +297,7 @@ class _Lowering:
 
     def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
         alloca = _alloca(operand.buffer_type(operand.buffers))
-        buffer = self._allocated(alloca, operand.hint("window"), operand.argument)
+        buffer = self._allocated_block(operand, alloca)
         return Pipelined.of(self.build, operand, array, buffer, in_parts=True)
 
     def _body(self, old: Block, point: Point) -> None:
@@ -357,3 +364,8 @@ class _Lowering:
 
 def _alloca(type: Attribute) -> Operation:
     return made(memref.AllocaOp, (), (type,), operand_segments(0, 0))
+
+
+def _titled(part: str, argument: SSAValue) -> str:
+    """What messages call an argument of the kernel: its part in it, and its name."""
+    return f"{part} (%{argument.name_hint})" if argument.name_hint else part

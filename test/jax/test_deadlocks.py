@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from pallasite.diagnostics import ExecutionError  # noqa: E402
 from pallasite.jax import kernels, simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
+FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 
 
 def test_deadlock() -> None:
@@ -29,7 +31,7 @@ def test_deadlock() -> None:
     with simulate(), pytest.raises(ExecutionError) as caught:
         pl.pallas_call(body, out_shape=x, scratch_shapes=[pltpu.SemaphoreType.REGULAR])(x)
     assert caught.value.code == "deadlock"
-    assert "on %semaphore of core 0" in caught.value.message
+    assert "on scratch 0 (%semaphore) of core 0" in caught.value.message
     assert "pl.semaphore_signal(sem, n)" in str(caught.value)
 
 
@@ -57,7 +59,7 @@ def test_deadlock_of_a_copy(copies: Callable[..., Any], advice: str) -> None:
     with simulate(), pytest.raises(ExecutionError) as caught:
         call(x)
     assert caught.value.code == "deadlock"
-    assert "on %semaphore of core 0" in caught.value.message
+    assert "on scratch 2 (%semaphore) of core 0" in caught.value.message
     assert advice in str(caught.value)
     assert "a DMA that core 0 could still receive" in str(caught.value)
 
@@ -70,6 +72,7 @@ def numbers_them(*refs: Any) -> None:
     names_them(*refs)
 
 
+@pytest.mark.filterwarnings("ignore::pallasite.diagnostics.KernelWarning")
 @pytest.mark.parametrize(
     ("body", "names"),
     [
@@ -86,11 +89,13 @@ def test_buffers_are_called_by_the_name_or_number_of_their_operand(
         num_scalar_prefetch=1, grid=(2,), in_specs=[block] * 2, out_specs=[block] * 2
     )
     call = pl.pallas_call(body, grid_spec=spec, out_shape=[x, x])
-    with (
-        simulate(checks=("init",)),
-        pytest.raises(pallasite.Diagnostic, match=f"%{names[3]}_window"),
-    ):
-        call(jnp.zeros(1, jnp.int32), x, x)
+    title = "block of output 1" + (" (%p)" if names[3] == "p" else "")
+    for form in FORMS:
+        with (
+            simulate(form=form, checks=("init",)),
+            pytest.raises(pallasite.Diagnostic, match=f"of {re.escape(title)} that"),
+        ):
+            call(jnp.zeros(1, jnp.int32), x, x)
     (kernel,) = kernels(call, jnp.zeros(1, jnp.int32), x, x, form="mosaic")
     text = str(pallasite.lower(kernel, form="dma"))
     assert f"%{names[0]}_window = " in text and f"%{names[1]}_window = " in text
