@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pallasite.diagnostics import Note, SourceLocation, allocation
+from pallasite.diagnostics import UNINITIALISED, Note, SourceLocation, allocation
 from pallasite.interpreter.machine.accesses import Access
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 FIRST_STORE = Note(
-    "memory begins undefined: what a kernel adds to it sets first, in a grid in the first step, "
-    "under @pl.when(pl.program_id(axis) == 0)"
+    "memory begins undefined, a block of an output also where its array is an input's, whose ref "
+    "has what it held: what a kernel adds to it sets first, in a grid in the first step, under "
+    "@pl.when(pl.program_id(axis) == 0)"
 )
 
 
@@ -54,7 +55,7 @@ class InitCheck(Observer):
         notes += self._coming(core, access) or [FIRST_STORE]
         notes += allocation(buffer.title, buffer.location)
         self.report(
-            "uninitialised-read",
+            UNINITIALISED,
             f"{core} loads {found.amount} of {buffer.title} that were never written, the first at "
             f"{found.first}, within {span_text(*found.span)}",
             at,

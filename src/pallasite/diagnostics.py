@@ -178,12 +178,14 @@ def warn(advice: Diagnostic) -> None:
 
 UNWRITTEN = "unwritten-output"
 """The code of warnings of parts of results that nobody writes."""
+UNINITIALISED = "uninitialised-read"
+"""The code of what is said of loads of what nobody has written."""
 
 
 def warn_before_run(advice: Diagnostic, checks: Collection[str]) -> None:
     """Warns of `advice` about a kernel that is going to run with `checks`, unless these tell of the
     same, and count it."""
-    if advice.code != UNWRITTEN or "init" not in checks:
+    if advice.code not in (UNWRITTEN, UNINITIALISED) or "init" not in checks:
         warn(advice)
 
 
