@@ -18,9 +18,9 @@ V5E = get_target("v5e")
 KINDS = {"bf16": bfloat16, "f8E4M3FN": float8_e4m3fn}
 
 
-def kernel(element: str, body: str, results: str = "") -> Prepared:
-    """A windowed kernel over four blocks of 16 rows (of 32, of a byte)."""
-    rows = 32 if element[:2] == "f8" else 16
+def kernel(element: str, body: str, tiles: int = 1) -> Prepared:
+    """A windowed kernel over four blocks of so many times 16 rows (32, of a byte)."""
+    rows = tiles * (32 if element[:2] == "f8" else 16)
     block = f"memref<{rows}x256x{element}, #tpu.memory_space<vmem>>"
     kinds = f"[tensor<{4 * rows}x256x{element}>]"
     window = f"{{transform_indices = @rows, window_bounds = array<i64: {rows}, 256>}}"
@@ -132,4 +132,26 @@ def test_what_stays_in_memory_is_stored_with_other_axes() -> None:
     for seed in range(BEFORE + 2):
         drawn = np.random.default_rng(seed).integers(0, 1 << 16, 1408, np.uint16)
         assert run(prepared, drawn.view(bfloat16)).tobytes() == drawn.tobytes()
+    assert prepared.repeats.replays
+
+
+def test_what_is_stored_is_joined_in_another_shape() -> None:
+    """It is stored as it was joined, in more dimensions than the block has, where it is loaded."""
+    wide, part, rest = (f"vector<{n}x16x256xbf16>" for n in (4, 1, 3))
+    body = f"""
+    %a = vector.load %x[%c0, %c0] : MEM, VEC
+    %b = vector.shape_cast %a : VEC to {wide}
+    %c = vector.extract_strided_slice %b {{offsets = [0], sizes = [1], strides = [1]}} : {wide} to {part}
+    %d = vector.extract_strided_slice %b {{offsets = [1], sizes = [3], strides = [1]}} : {wide} to {rest}
+    %e = tpu.concatenate %d, %c in 0 : {rest}, {part} -> {wide}
+    %f = vector.shape_cast %e : {wide} to VEC
+    vector.store %f, %o[%c0, %c0] : MEM, VEC
+    %g = vector.load %o[%c0, %c0] : MEM, VEC
+    %h = arith.addf %g, %g : VEC
+    vector.store %h, %o[%c0, %c0] : MEM, VEC
+    """  # noqa: E501
+    prepared = kernel("bf16", body, tiles=4)
+    for seed in range(BEFORE + 2):
+        x = np.concatenate([drawn("bf16", 4 * seed + part) for part in range(4)])
+        assert run(prepared, x).tobytes() == run(prepared, x, "reference").tobytes()
     assert prepared.repeats.replays
