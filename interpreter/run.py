@@ -130,11 +130,13 @@ def execute(
     driver: Driver = "compiled",
     prepared: Prepared | None = None,
     spare: Spare | None = None,
+    into: Sequence[Array] | None = None,
 ) -> Outcome:
     """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
 
     `prepared` is what `prepare` made of the same arguments, and is not running. `spare` is memory
-    that earlier runs have left.
+    that earlier runs have left, `into` contiguous arrays of the results' shapes and types, which
+    may become the results of one device.
     """
     described = Described.of(module) if prepared is None else prepared.described
     call, plan = described.planned(inputs)
@@ -145,7 +147,7 @@ def execute(
         repeats = prepared.repeats_of(plan)
     if repeats is not None:
         key = key_of(plan, arrays[0])
-        replayed = repeats.run(key, arrays[0], options.limits, options.poison, spare)
+        replayed = repeats.run(key, arrays[0], options.limits, options.poison, spare, into)
         if replayed is not None:
             return _replayed(*replayed)
     split = _split(described, call, target)

@@ -146,6 +146,7 @@ class Repeats:
         limits: Limits,
         poison: int,
         spare: Spare | None,
+        into: Sequence[Array] | None = None,
     ) -> tuple[Replay, list[Array], float] | None:
         """The results of a run within `limits`, and its seconds, if a script can do it.
 
@@ -158,7 +159,7 @@ class Repeats:
             return None
         self.replays.move_to_end(key)
         try:
-            found = replay.script.run(arrays, spare)
+            found = replay.script.run(arrays, spare, into)
             self.saved = min(self.saved + 1, MOST_SAVED)
             return replay, *found
         except Exception:

@@ -64,22 +64,27 @@ class Script:
         exec(compile(text, "<pallasite script>", "exec"), scope)
         return Script(text, scope["script"], rooms, results, len(lines))
 
-    def run(self, inputs: Sequence[Array], spare: Spare | None) -> tuple[list[Array], float]:
-        """The results for `inputs`, and how many seconds they took."""
+    def run(
+        self, inputs: Sequence[Array], spare: Spare | None, into: Sequence[Array] | None = None
+    ) -> tuple[list[Array], float]:
+        """The results for `inputs`, in the arrays `into` if there are any, and how many seconds
+        they took."""
         keep_freed()
         began = time.perf_counter()
         arrays = [_bytes(array) for array in inputs]
         blocks = [_room(room, spare) for room in self.rooms]
-        found = [fresh(type.byte_count) for type in self.results]
+        if into is None:
+            into = [_new(type) for type in self.results]
+        found = [array.reshape(-1).view(np.uint8) for array in into]
         with quiet(), products_on_one_thread():
             self.function(*arrays, *blocks, *found)
         if spare is not None:
             spare.keep(blocks)
-        outputs = [
-            block.view(type.dtype).reshape(type.shape)
-            for block, type in zip(found, self.results, strict=True)
-        ]
-        return outputs, time.perf_counter() - began
+        return list(into), time.perf_counter() - began
+
+
+def _new(type: ArrayType) -> Array:
+    return fresh(type.byte_count).view(type.dtype).reshape(type.shape)
 
 
 def _bytes(array: Array) -> Block:

@@ -32,7 +32,7 @@ class Failing(KernelCall):
         self.devices = 1
         self.failures = Failures()
 
-    def __call__(self, device: int, inputs: Any) -> Any:
+    def __call__(self, device: int, inputs: Any, into: Any = None) -> Any:
         raise ExecutionError("odd", f"on device {device}")
 
 
@@ -43,7 +43,7 @@ def executed(keeps: list[Failing], execute: Any) -> Any:
 
 def failed(call: KernelCall, device: int) -> str:
     with pytest.raises(Exception, match="pallasite-failure") as raised:
-        call_back(call, device)
+        call_back(call, [], np.int32(device))
     return str(raised.value)
 
 

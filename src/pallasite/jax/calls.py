@@ -86,14 +86,21 @@ class KernelCall:
         self.failure: BaseException | None = None
         """What went wrong on one of several devices."""
 
-    def __call__(self, device: int, inputs: Sequence[Array]) -> list[Array]:
-        """The results on one device; collective kernels return when all devices have called."""
+    def __call__(
+        self, device: int, inputs: Sequence[Array], into: Sequence[Array] | None = None
+    ) -> list[Array]:
+        """The results on one device; collective kernels return when all devices have called.
+
+        Results may be the arrays `into`, if there are any.
+        """
         TALLY.simulated += 1
         if self.collective:
             return self.meeting.join(device, inputs)
-        return self.run([inputs])[0]
+        return self.run([inputs], into)[0]
 
-    def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    def run(
+        self, inputs: Sequence[Sequence[Array]], into: Sequence[Array] | None = None
+    ) -> list[list[Array]]:
         """Runs the kernel on as many devices as there are lists of inputs."""
         settings, kernel = self.settings, self.kernel
         target, options = get_target(settings.target), settings.options
@@ -109,6 +116,7 @@ class KernelCall:
                 target=target,
                 prepared=prepared,
                 spare=settings.spare,
+                into=into,
             )
         except Diagnostic as error:
             _print(error.log)

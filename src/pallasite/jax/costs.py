@@ -20,7 +20,7 @@ _ESTIMATED = {"flops": "flops", "transcendentals": "transcendentals",
               "bytes accessed": "bytes_accessed"}  # fmt: skip
 """XLA's names of costs, and those of an estimate."""
 _CALLBACK = re.compile(
-    r'custom_call_target="xla_ffi_[a-z_]*python_[a-z]*_callback".*backend_config=\{index = (\d+)'
+    r'custom_call_target="xla_[a-z_]*python_[a-z]*_callback".*backend_config=\{index = (\d+)'
 )
 """A place that calls back, in the text of a compiled program, and the number of the callback."""
 _NOT_COUNTED = ("transcendentals",)

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import jax
-import numpy as np
 from jax._src import dispatch
 from jax._src.pallas.mosaic.error_handling import MosaicError
 
 from pallasite.diagnostics import Diagnostic, ExecutionError
 from pallasite.jax.alone import Alone
-from pallasite.jax.calls import KernelCall
+from pallasite.jax.calls import Array, KernelCall
 
 _MARK = re.compile(r"pallasite-failure-(\d+);")
 
@@ -51,19 +50,22 @@ class _KernelFailure(Exception):
     """Ends an XLA program; its message has the number of what its call keeps."""
 
 
-def call_back(call: KernelCall, device: Any, *inputs: Any) -> tuple[Any, ...]:
-    """What XLA calls for a kernel: the results of `call` on `device` as arrays.
+def call_back(
+    call: KernelCall, results: Sequence[Array] | None, device: Array, *inputs: Array
+) -> Sequence[Array]:
+    """What XLA calls for a kernel: the results of `call` on `device`, some of them in `results`
+    if there is such memory.
 
     Where it fails, the diagnostic is kept in the call and the XLA program ends; on several devices
     it goes on with zeros.
     """
     try:
-        return tuple(call(int(np.asarray(device)), [np.asarray(array) for array in inputs]))
+        return call(int(device), inputs, results)
     except BaseException as error:  # an interrupt reaches the caller as what it is, too
         if call.devices > 1:
             # The other devices may wait for this one in a collective of XLA.
             call.failure = call.failure or error
-            return tuple(call.nothing())
+            return call.nothing()
         raise _KernelFailure(f"pallasite-failure-{call.failures.keep(error)}; {error}") from None
 
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import callback as jax_callback
 from jax._src import core
 from jax._src.interpreters import mlir, pxla
 from jax._src.lib.mlir import ir
@@ -37,7 +36,8 @@ from pallasite.frontend.calls import TARGET
 from pallasite.jax import tracing
 from pallasite.jax.alone import kept_with
 from pallasite.jax.call_faults import FAULTS_OF_OTHER_DEVICES, FAULTS_OF_OTHER_THREADS
-from pallasite.jax.calls import KernelCall, lowered_by_jax
+from pallasite.jax.callbacks import emit_callback
+from pallasite.jax.calls import Array, KernelCall, lowered_by_jax
 from pallasite.jax.costs import counting_kernels
 from pallasite.jax.devices import answer_for_target
 from pallasite.jax.exported import (
@@ -338,29 +338,23 @@ def _emit_callback(ctx: Any, call: KernelCall, position: Any, op: Any) -> Sequen
         ctx = ctx.replace(
             avals_in=avals_in, module_context=ctx.module_context.replace(host_callbacks=slots)
         )
-    values, _, kernel = jax_callback.emit_python_callback(
+    values, kernel = emit_callback(
         ctx,
         called,
-        None,
         operands,
-        avals_in,
-        avals_out,
-        has_side_effect=effectful or call.collective or not avals_out,
-        returns_token=False,
-        sharding=jax_callback._callback_op_sharding(
-            ctx.module_context.axis_context, None, avals_out
-        )
-        if sharded
-        else None,
+        effectful=effectful or call.collective or not avals_out,
+        sharded=sharded,
     )
     if program is not None:
         program.add(kernel)
-    return list(values)
+    return values
 
 
-def _call_numbered(call: KernelCall, number: Any, *operands: Any) -> tuple[Any, ...]:
+def _call_numbered(
+    call: KernelCall, results: Sequence[Array] | None, number: Array, *operands: Array
+) -> Sequence[Array]:
     """`call_back` for a kernel of a rule, whose `number` was for its program to find it."""
-    return call_back(call, *operands)
+    return call_back(call, results, *operands)
 
 
 def _kernel_name(op: Any) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from jax._src import custom_partitioning
 from jax._src.interpreters import mlir
+from jax.experimental.buffer_callback import ExecutionContext
 
 from pallasite.jax.settings import Settings
 
@@ -38,7 +39,7 @@ class Reserved:
         module_context.add_keepalive(self)
 
     def add(self, kernel: Callable[..., Any]) -> None:
-        """Kernel number `count`, as it is called with the number and its operands."""
+        """Kernel number `count`, as XLA calls it, the number being its first operand."""
         self._kernels.append(kernel)
 
     @property
@@ -46,8 +47,10 @@ class Reserved:
         """How many kernels there are."""
         return len(self._kernels)
 
-    def _call(self, number: Any, *operands: Any) -> Any:
-        return self._kernels[int(np.asarray(number))](number, *operands)
+    def _call(self, *given: Any) -> Any:
+        # XLA says what executes first, where it passes its own memory.
+        number = given[isinstance(given[0], ExecutionContext)]
+        return self._kernels[int(np.asarray(number))](*given)
 
 
 def program_of(settings: Settings) -> Reserved | None:
