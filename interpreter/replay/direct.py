@@ -10,7 +10,7 @@ is computed where it is stored.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from math import prod
 from operator import methodcaller
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 
 from pallasite.interpreter.replay.forward import meet
 from pallasite.interpreter.replay.lines import LOOK, STORE, Box, Line, View
-from pallasite.interpreter.values import Array
+from pallasite.interpreter.values import Array, quiet
 
 _MOST_WRITES = 64
 """Writes that a load is compared with."""
@@ -60,6 +60,10 @@ class _Looks:
         self._fixed: set[int] = set()
         """First values that are written over, or may share memory with several."""
         self._writes: dict[str, list[tuple[int, View]]] = {}
+        self._loads: dict[int, int] = {}
+        """The lines that load values, by value."""
+        self._looked: dict[Hashable, bool] = {}
+        """Whether what a function gives of an array that lies so is a view of it."""
         for number, line in enumerate(lines):
             self._note(number, line)
 
@@ -79,20 +83,55 @@ class _Looks:
             shares[value] = value if first is None else first
         if line.write is not None:
             self._writes.setdefault(line.write.memory, []).append((number, line.write))
+        if line.is_load:
+            self._loads[line.makes[0]] = number
 
     def found(self) -> tuple[list[Line], dict[int, Box]]:
         """The lines that are left, and the values that are views."""
-        views: dict[int, Box] = {}
-        left: list[Line] = []
-        for number, line in enumerate(self._narrow()):
-            view = self._view(number, line, views)
-            if line is _NOTHING:
-                continue
-            if view is None:
-                left.append(line)
-            else:
-                views[line.makes[0]] = view
-        return left, views
+        lines = self._narrow()
+        while True:
+            views: dict[int, Box] = {}
+            left: list[Line] = []
+            for number, line in enumerate(lines):
+                view = self._view(number, line, views)
+                if line is _NOTHING:
+                    continue
+                if view is None:
+                    left.append(line)
+                else:
+                    views[line.makes[0]] = view
+            seen = {value for line in left for value in self._seen_only_now(line, views)}
+            if not seen:
+                return left, views
+            self._fixed |= seen
+
+    def _seen_only_now(self, line: Line, views: Mapping[int, Box]) -> Iterator[int]:
+        """The value, if it was loaded, of which a line would make a view where it lies, and made an
+        array in the run: it would see what is written there later."""
+        if line.look is None or line.takes == line.seen_through or line.ufunc is not None:
+            return
+        for value in line.takes:
+            first = self._shares[value]
+            if value in views and first in self._loads and self._is_written(first):
+                if self._looks(line.look, views[value]):
+                    yield first
+
+    def _is_written(self, value: int) -> bool:
+        """Whether memory of which a value was loaded is written later."""
+        number = self._loads[value]
+        box = self._lines[number].read
+        if not isinstance(box, Box):
+            return True
+        writes = self._writes.get(box.memory, [])
+        later = writes[bisect_right(writes, number, key=lambda write: write[0]) :]
+        return len(later) > _MOST_WRITES or any(meet(view, box) for _, view in later)
+
+    def _looks(self, look: Callable[..., Array], box: Box) -> bool:
+        key = id(look), box.shape, box.dtype, box.strides
+        if key not in self._looked:
+            with quiet():
+                self._looked[key] = _seen(look, box) is not None
+        return self._looked[key]
 
     def _view(self, number: int, line: Line, views: Mapping[int, Box]) -> Box | None:
         """What the line makes, if that is a view."""
@@ -102,10 +141,11 @@ class _Looks:
         if isinstance(line.read, Box):
             is_look = line.text == LOOK or (line.is_load and self._is_brief(number, value, line))
             return line.read if is_look else None
-        if line.look is None or line.takes != line.seen_through or len(line.takes) != 1:
+        look = _look(line)
+        if look is None or len(line.takes) != 1:
             return None
         seen = views.get(line.takes[0])
-        return None if seen is None else _seen(line.look, seen)
+        return None if seen is None else _seen(look, seen)
 
     def _narrow(self) -> list[Line]:
         """The lines, of which those that load narrower elements load what is seen of them."""
@@ -131,7 +171,8 @@ class _Looks:
         if line.read is not None:
             is_load = line.narrow is not None and len(line.makes) == 1
             return line if is_load and self._is_steady(number, line.makes[0], line) else None
-        if line.look is None or line.takes != line.seen_through or len(line.makes) != 1:
+        look = _look(line)
+        if look is None or len(line.makes) != 1:
             return None
         seen = [loads[value] for value in line.takes if value in loads]
         if len(seen) != len(line.takes):
@@ -144,7 +185,7 @@ class _Looks:
             or any(x.narrow is None or x.narrow.codec is not narrow.codec for x in seen)
         ):
             return None
-        box = narrow.seen(line.look, boxes)
+        box = narrow.seen(look, boxes)
         if box is None:
             return None
         narrow = narrow.along(box)
@@ -171,6 +212,11 @@ class _Looks:
         return not any(meet(view, box) for _, view in writes[first:last])
 
 
+def _look(line: Line) -> Callable[..., Array] | None:
+    """What a line calls of all that it takes, if it only looked at that."""
+    return line.look if line.takes == line.seen_through else None
+
+
 def _has_rows(box: Box) -> bool:
     """Whether elements of `box` follow each other for a while along its last axis."""
     size = box.dtype.itemsize
@@ -180,7 +226,7 @@ def _has_rows(box: Box) -> bool:
 def _seen(look: Callable[..., Array], box: Box) -> Box | None:
     """What `look` gives of the elements of `box`, if that is a view of the same memory."""
     low, high = box.span
-    room = np.empty(high - low, np.uint8)  # Nobody touches it.
+    room = np.zeros(high - low, np.uint8)
     view = np.ndarray(box.shape, box.dtype, room, box.first - low, box.strides)
     found = look(view)
     if not np.may_share_memory(found, room):
@@ -217,7 +263,8 @@ class _Stores:
         target, (value,) = store.write, store.takes
         while before and isinstance(target, Box) and self._last[value] <= number:
             maker = before[-1]
-            if maker.look is None or maker.makes != (value,) or len(maker.takes) != 1:
+            look = _look(maker)
+            if look is None or maker.makes != (value,) or len(maker.takes) != 1:
                 if store.narrow is None:
                     joined = self._computed(maker, value, target)
                 else:
@@ -227,7 +274,7 @@ class _Stores:
                     return
                 break
             (under,) = maker.takes
-            target = self._under(maker.look, under, value, target)
+            target = self._under(look, under, value, target)
             value = under
             before.pop()
         if value not in store.takes and isinstance(target, Box):

@@ -137,7 +137,8 @@ class Line(NamedTuple):
     is_load: bool = False
     """Whether it copies what it reads, and nothing else."""
     look: Callable[..., Array] | None = None
-    """What it calls of all that it takes, if that may only look at it."""
+    """What it calls of all that it takes, if that may only look at it: at all, if it was
+    `seen_through` that, else at the one value that it takes where that lies otherwise."""
     ufunc: np.ufunc | None = None
     """What it computes its result with, element by element."""
     into: Callable[..., Any] | None = None

@@ -324,11 +324,11 @@ class Recorder:
         call = f"{left} = {self.bind('f', fn)}({', '.join(texts)})"
         size = 0 if through else sum(x.nbytes for x in results if isinstance(x, np.ndarray))
         line = Line(call, takes, makes, seen_through=through, made_bytes=size)
+        if isinstance(fn, Joined) or len(arguments) == len(results) == len(takes) == 1:
+            line = line._replace(look=fn.look if isinstance(fn, Joined) else fn)
         if not through:
             into = fn.into if isinstance(fn, Narrowing) else None
             line = line._replace(ufunc=ufunc_of(fn), into=into)
-        elif isinstance(fn, Joined) or len(arguments) == len(results) == 1:
-            line = line._replace(look=fn.look if isinstance(fn, Joined) else fn)
         self._line(line)
 
     def _seen_through(self, arguments: Sequence[Any], results: Sequence[Any]) -> Iterator[int]:

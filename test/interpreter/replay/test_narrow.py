@@ -155,3 +155,33 @@ def test_what_is_stored_is_joined_in_another_shape() -> None:
         x = np.concatenate([drawn("bf16", 4 * seed + part) for part in range(4)])
         assert run(prepared, x).tobytes() == run(prepared, x, "reference").tobytes()
     assert prepared.repeats.replays
+
+
+def test_what_was_an_array_is_no_view_of_memory_that_is_written_later() -> None:
+    """Registers in another order, of which NumPy makes an array where they lie by rows, as in
+    values, and a view where they lie as in memory."""
+    half, more, most = (f"vector<{n}x256xbf16>" for n in (16, 32, 48))
+    body = f"""
+    %c15 = arith.constant 15 : index
+    %c48 = arith.constant 48 : index
+    %s = memref.alloca() : MEM
+    %x0 = vector.load %x[%c0, %c0] : MEM, VEC
+    vector.store %x0, %s[%c0, %c0] : MEM, VEC
+    vector.store %x0, %o[%c0, %c0] : MEM, VEC
+    %a = vector.load %s[%c15, %c0] : MEM, {half}
+    %b = vector.load %s[%c48, %c0] : MEM, {half}
+    vector.store %a, %o[%c48, %c0] : MEM, {half}
+    %other = vector.load %x[%c0, %c0] : MEM, {more}
+    %twice = arith.addf %other, %other : {more}
+    vector.store %twice, %s[%c0, %c0] : MEM, {more}
+    %ab = tpu.concatenate %a, %b in 0 : {half}, {half} -> {more}
+    %bab = tpu.concatenate %b, %ab in 0 : {half}, {more} -> {most}
+    vector.store %bab, %o[%c0, %c0] : MEM, {most}
+    %now = vector.load %s[%c0, %c0] : MEM, {half}
+    vector.store %now, %o[%c0, %c0] : MEM, {half}
+    """
+    prepared = kernel("bf16", body, tiles=4)
+    for seed in range(BEFORE + 2):
+        x = np.concatenate([drawn("bf16", 4 * seed + part) for part in range(4)])
+        assert run(prepared, x).tobytes() == run(prepared, x, "reference").tobytes()
+    assert prepared.repeats.replays
