@@ -32,6 +32,7 @@ from pallasite.passes.canonicalize_mosaic.driver import (
     is_bf16,
     like,
     rule,
+    unextended,
 )
 from pallasite.passes.float_ranges import float_range
 
@@ -111,14 +112,20 @@ def _rounded_constant(op: Operation, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.ExtSIOp, arith.ExtUIOp)
 def legalize_extension(op: Operation, r: Legalizer) -> SSAValue | None:
-    """To i32 in one step, and from bytes to half words; to other integers through i32."""
+    """In one step, from the narrowest on; through i32 from bits, or what was truncated from it."""
     source, result = op.operands[0], op.results[0]
-    if not is_vector(result) or bit_width(element_of(result)) == 32:
+    if not is_vector(result):
         return None
-    widths = bit_width(element_of(source)), bit_width(element_of(result))
-    if widths == (8, 16) and not isinstance(source.owner, arith.TruncIOp):
+    signed = isinstance(op, arith.ExtSIOp)
+    first, keeps_sign = unextended(source, signed)
+    if first is not source:
+        kind = arith.ExtSIOp if keeps_sign else arith.ExtUIOp
+        return r.emit(_made(kind, first, result.type))
+    if bit_width(element_of(result)) == 32:
         return None
-    return r.to_int(r.to_i32(source, isinstance(op, arith.ExtSIOp)), element_of(result))
+    if bit_width(element_of(source)) in (4, 8) and not isinstance(source.owner, arith.TruncIOp):
+        return None
+    return r.to_int(r.to_i32(source, signed), element_of(result))
 
 
 @rule(arith.TruncIOp)

@@ -161,6 +161,7 @@ class Legalizer(Insertion):
             return folded
         if (whole := untruncated(value, signed, low_bits=low_bits)) is not None:
             return whole
+        value, signed = unextended(value, signed)
         kind = arith.ExtSIOp if signed else arith.ExtUIOp
         return self.emit(kind.create(operands=[value], result_types=[like(value, i32)]))
 
@@ -211,6 +212,17 @@ def untruncated(value: SSAValue, signed: bool, *, low_bits: bool) -> SSAValue | 
         if narrowest < bit_width(element_of(value)):
             return wide
     return wide if low_bits else None
+
+
+def unextended(value: SSAValue, signed: bool) -> tuple[SSAValue, bool]:
+    """The narrower vector whose extension, with its sign or without, is that of `value`."""
+    made = value.owner
+    if not isinstance(made, arith.ExtSIOp | arith.ExtUIOp) or not is_vector(value):
+        return value, signed
+    source, keeps_sign = made.operands[0], isinstance(made, arith.ExtSIOp)
+    if bit_width(element_of(source)) == 1 or (keeps_sign and not signed):
+        return value, signed
+    return source, keeps_sign
 
 
 def _fits(value: SSAValue, element: Attribute) -> bool:

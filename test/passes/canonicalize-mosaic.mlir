@@ -28,6 +28,23 @@ func.func @bf16_functions(%a: vector<16x128xbf16>) -> vector<16x128xbf16> {
   func.return %3 : vector<16x128xbf16>
 }
 
+// Integers are extended from the narrowest type on, in one step.
+// CHECK-LABEL: func.func @extensions(
+// CHECK-NEXT:  arith.extsi %a : vector<64x128xi4> to vector<64x128xi8>
+// CHECK-NEXT:  arith.extui %a : vector<64x128xi4> to vector<64x128xi16>
+// CHECK-NEXT:  arith.extsi %a : vector<64x128xi4> to vector<64x128xi32>
+// CHECK-NEXT:  arith.extui %a : vector<64x128xi4> to vector<64x128xi32>
+// CHECK-NEXT:  arith.extui {{.*}} : vector<64x128xi8> to vector<64x128xi32>
+// CHECK-NEXT:  func.return
+func.func @extensions(%a: vector<64x128xi4>) -> (vector<64x128xi8>, vector<64x128xi32>, vector<64x128xi32>, vector<64x128xi32>) {
+  %0 = arith.extsi %a : vector<64x128xi4> to vector<64x128xi8>
+  %1 = arith.extui %a : vector<64x128xi4> to vector<64x128xi16>
+  %2 = arith.extsi %0 : vector<64x128xi8> to vector<64x128xi32>
+  %3 = arith.extsi %1 : vector<64x128xi16> to vector<64x128xi32>
+  %4 = arith.extui %0 : vector<64x128xi8> to vector<64x128xi32>
+  func.return %0, %2, %3, %4 : vector<64x128xi8>, vector<64x128xi32>, vector<64x128xi32>, vector<64x128xi32>
+}
+
 // CHECK-LABEL: func.func @narrow_integers(
 // CHECK:       arith.extsi %a
 // CHECK-NEXT:  arith.extsi %b
