@@ -362,3 +362,30 @@ def test_grids_below_zero_have_a_line() -> None:
         kernel(x)
     location = caught.value.location
     assert location is not None and location.line == adds_rightly.__code__.co_firstlineno
+
+
+@pytest.mark.parametrize("asked", [pl.program_id, pl.num_programs])
+def test_a_step_that_is_asked_for_outside_of_kernels(asked: Callable[[int], Any]) -> None:
+    """JAX's assertion has no words."""
+
+    def wrong(x: Any) -> Any:
+        step = asked(0)
+
+        def body(x: Any, o: Any) -> None:
+            o[...] = x[...] + step
+
+        return pl.pallas_call(body, out_shape=x, grid=(1,))(x)
+
+    def right(x: Any) -> Any:
+        def body(x: Any, o: Any) -> None:
+            o[...] = x[...] + asked(0)
+
+        return pl.pallas_call(body, out_shape=x, grid=(1,))(x)
+
+    x = jnp.ones((8, 128))
+    with simulate(), pytest.raises(AssertionError) as caught:
+        wrong(x)
+    assert f":{wrong.__code__.co_firstlineno + 1}:" in told(caught.value)
+    assert "call pl.program_id and pl.num_programs in the kernel" in told(caught.value)
+    with simulate():
+        np.testing.assert_array_equal(right(x), x + (asked is pl.num_programs))

@@ -169,6 +169,19 @@ FAULTS_OF_GRIDS = (
 )
 """What JAX says of a grid, before there are kernels."""
 
+FAULTS_OF_STEPS = (
+    Fault(
+        AssertionError,
+        "^$",
+        "only a kernel that runs is at a step of a grid",
+        (
+            "call pl.program_id and pl.num_programs in the kernel's function",
+            "an index map takes the step as its parameter: lambda i: (i, 0)",
+        ),
+    ),
+)
+"""What JAX says where a step is asked for outside of kernels: an assertion without words."""
+
 FAULTS_OF_LOWERED_KERNELS = (
     Fault(
         ValueError,

@@ -29,6 +29,7 @@ from pallasite.jax.call_faults import (
     FAULTS_OF_LOWERED_KERNELS,
     FAULTS_OF_MAPPING,
     FAULTS_OF_MAPS,
+    FAULTS_OF_STEPS,
 )
 from pallasite.jax.captured import replace_function
 from pallasite.jax.fault import Fault
@@ -55,8 +56,10 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     _explain_meshes(simulating)
     grid_spec: Any = pallas_core.GridSpec
     result: Any = pallas_core._convert_out_shape_to_aval
+    step: Any = pallas_core.axis_frame
     grid_spec.__init__ = _explained(simulating, grid_spec.__init__, FAULTS_OF_GRIDS)
     pallas_core._convert_out_shape_to_aval = _explained(simulating, result)
+    pallas_core.axis_frame = _explained(simulating, step, FAULTS_OF_STEPS)
 
 
 def _explained(
