@@ -57,7 +57,7 @@ from pallasite.passes.check_kernel.rotations import rotation_along_lanes, stride
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.scalars import SCALAR_RULES
 from pallasite.passes.check_kernel.settings import check_settings
-from pallasite.passes.check_kernel.slices import slice_rule
+from pallasite.passes.check_kernel.slices import begun_lanes_rule, slice_rule
 from pallasite.passes.check_kernel.strides import stride_rule
 from pallasite.passes.check_kernel.subcores import check_subcores
 from pallasite.passes.check_kernel.transfers import TRANSFER_REFERENCE_RULES, TRANSFER_RULES
@@ -169,7 +169,11 @@ _RULES = _merged(
     ROUNDING_RULES,
     REF_RULES,
     CONTROL_RULES,
-    {ReturnOp: (_returned,), tpu.DynamicRotateOp: (rotation_along_lanes,)},
+    {
+        ReturnOp: (_returned,),
+        tpu.DynamicRotateOp: (rotation_along_lanes,),
+        tpu.MemrefSliceOp: (begun_lanes_rule,),
+    },
 )
 _REFERENCE = _merged(
     REFERENCE_RULES,

@@ -22,6 +22,7 @@ from pallasite.dialects.promises import multiples
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.dialects.viewed import PARTS, viewed
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.accesses import ACCESSES, base_of
 from pallasite.passes.check_kernel.viewed_array import Array, array_of, tiling_in_shape
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import last_cut
@@ -77,6 +78,32 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
             fits = fits and not _ends_in_small_tile(op, start, size, tile)
         if not fits:
             raise _refused(op, dim, tile, "lanes" if lanes else "rows")
+
+
+def begun_lanes_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
+    """Raises `Unsupported` where no step makes accesses of a part that begins within a register
+    accesses of its array (`infer_memref_layout/vectors_of_parts.py`): at a distance, or as of
+    another type."""
+    kind, start = op.mem_ref.type, constant_of(op.base_idx[-1])
+    if start is None or start % LANES == 0 or memory_space(kind) not in ("vmem", None):
+        return
+    if len(kind.get_shape()) > 1 and _is_accessed_otherwise(op.result):
+        raise _refused(op, len(kind.get_shape()) - 1, LANES, "lanes")
+
+
+def _is_accessed_otherwise(part: SSAValue, *, seen_anew: bool = False) -> bool:
+    """Whether `part` is loaded or stored, but not as neighbours of the array that it is of."""
+    for use in part.uses:
+        op = use.operation
+        if isinstance(op, ACCESSES):
+            strided = isinstance(op, tpu.StridedLoadOp | tpu.StridedStoreOp)
+            if base_of(op) is part and (seen_anew or strided):
+                return True
+        elif op.results and isinstance(op.results[0].type, MemRefType):
+            anew = seen_anew or not isinstance(op, PARTS)
+            if _is_accessed_otherwise(op.results[0], seen_anew=anew):
+                return True
+    return False
 
 
 def _in_one_tile(op: tpu.MemrefSliceOp, array: Array, start: SSAValue, lanes: int) -> bool:

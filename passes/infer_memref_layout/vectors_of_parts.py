@@ -7,7 +7,8 @@ becomes
 
 A part that begins or ends within a tile is no ref of its own, once layouts are chosen; so are parts
 of one dimension, whose last register is not all theirs. Known rows within a register are shifted
-when they are loaded and stored. Parts of words are left, for their arrays are tiled by rows.
+when they are loaded and stored. Parts of words are left, for their arrays are tiled by rows, unless
+they begin within a register.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pallasite.dialects.func import FuncOp
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.dialects.viewed import PARTS, views_behind
 from pallasite.dialects.walking import of_kind
-from pallasite.layouts.registers import packing
+from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.accesses import accessed_shape, value_of
 from pallasite.passes.array_behind import ArrayBehind, look_through, unsqueezed
 from pallasite.passes.divisibility import constant_of
@@ -53,7 +54,8 @@ def _cuts(op: _Load | _Store) -> bool:
         return False
     if len(shape) == 1:
         return not isinstance(array.owner, VIEWS)
-    return p > 1 and any(_cuts_rows(view, register_rows(shape[-2], p)) for view in slices)
+    rows = register_rows(shape[-2], p)
+    return any((p > 1 and _cuts_rows(view, rows)) or _cuts_lanes(view) for view in slices)
 
 
 def _cuts_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
@@ -62,6 +64,12 @@ def _cuts_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
         return False
     start, rows = constant_of(op.base_idx[-2]), sizes[-2]
     return start is not None and (start % tile != 0 or rows % tile != 0) and rows != shape[-2]
+
+
+def _cuts_lanes(op: tpu.MemrefSliceOp) -> bool:
+    """Whether a part begins within a register: the TPU compiler has no such parts."""
+    start = constant_of(op.base_idx[-1])
+    return start is not None and start % LANES != 0
 
 
 def _rewrite(op: _Load | _Store) -> None:
