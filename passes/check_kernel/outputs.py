@@ -9,15 +9,15 @@ a run shows, are told by the check `init` (`interpreter/odd_results.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pallasite.diagnostics import UNWRITTEN, Diagnostic, Note
-from pallasite.dialects import tpu
+from pallasite.dialects import arith, scf, tpu
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.kernel import DYNAMIC, Kernel, Window, functions_of
 from pallasite.dialects.kernel_call import Call
@@ -31,6 +31,8 @@ _READS = (
     "tpu.wait_indirect_dma", "vector.transfer_read",
 )  # fmt: skip
 _TRANSFERS = (tpu.EnqueueDmaOp, tpu.EnqueueIndirectDmaOp)
+_EQUAL, _NOT_EQUAL = 0, 1
+"""Predicates of `arith.cmpi`."""
 _UNDEFINED = Note("on a TPU that is whatever the memory held before the call")
 
 
@@ -101,8 +103,20 @@ def _left_out(
         return None  # Blocks of elements overlap: another step may write the rest.
     kernel = kernels[0]
     window = kernel.windows[place]
-    steps, blocks = _steps(kernel, window), _blocks(window, array)
-    if steps is not None and steps < blocks:
+    axes, blocks = _axes(kernel, window), _blocks(window, array)
+    if axes is None:
+        return None
+    grid, points = kernel.grid or (), {_points(op, kernel) for op in writes}
+    steps = prod(grid[axis] for axis in axes)
+    reached = sum(prod(grid[n] for n in axes if n not in dict(point)) for point in points)
+    if reached < min(steps, blocks):
+        return (
+            f"{what} is stored under a condition of pl.program_id only, which comes to {reached} "
+            f"of {blocks} blocks, {list(window.bounds or ())} each",
+            "store to it in every step, or give it an index map that stays at the blocks that are "
+            "stored, and a shape of these",
+        )
+    if steps < blocks:
         return (
             f"the steps of the grid come to {steps} of {blocks} blocks of {what} at most, which "
             f"are {list(window.bounds or ())} each",
@@ -133,16 +147,40 @@ def _writes(ref: SSAValue) -> Iterator[Operation]:
             yield op
 
 
-def _steps(kernel: Kernel, window: Window) -> int | None:
-    """How many blocks the steps of the grid come to at most; None if only a run tells."""
+def _axes(kernel: Kernel, window: Window) -> Collection[int] | None:
+    """The grid axes that blocks may depend on; None if only a run tells how long they are."""
     grid = kernel.grid or ()
     index_map = functions_of(kernel.func.parent_op()).get(window.transform or "")
-    if index_map is None or not index_map.body.blocks:
+    if index_map is None or not index_map.body.blocks or DYNAMIC in grid:
         return None
     # Numbers that the kernel is given may change from step to step, if it writes them.
-    axes = range(len(grid)) if kernel.prefetch else axes_used(index_map, len(grid))
-    sizes = [grid[axis] for axis in axes]
-    return None if DYNAMIC in (*sizes, *grid) else prod(sizes)
+    return range(len(grid)) if kernel.prefetch else axes_used(index_map, len(grid))
+
+
+def _points(op: Operation, kernel: Kernel) -> frozenset[tuple[int, int]]:
+    """The grid axes along which `op` runs in one step only, and which that is."""
+    points: set[tuple[int, int]] = set()
+    region = op.parent_region()
+    while region is not None and (parent := region.parent) is not None:
+        if isinstance(parent, scf.IfOp) and region is parent.true_region:
+            points |= _where(parent.cond, kernel)
+        region = parent.parent_region()
+    return frozenset(points)
+
+
+def _where(condition: SSAValue, kernel: Kernel) -> set[tuple[int, int]]:
+    """Where along grid axes `condition` holds at most."""
+    op = condition.owner
+    if isinstance(op, arith.AndIOp):
+        return _where(op.lhs, kernel) | _where(op.rhs, kernel)
+    if not isinstance(op, arith.CmpiOp):
+        return set()
+    number, predicate = arith.known_integer(op.rhs), op.predicate.value.data
+    if predicate == _NOT_EQUAL and number == 0 and isinstance(op.lhs.owner, arith.ExtUIOp):
+        return _where(op.lhs.owner.input, kernel)
+    if predicate != _EQUAL or number is None or op.lhs not in kernel.indices:
+        return set()
+    return {(kernel.indices.index(cast(BlockArgument, op.lhs)), number)}
 
 
 def _blocks(window: Window, array: Sequence[int]) -> int:

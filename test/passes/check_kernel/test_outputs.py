@@ -30,6 +30,17 @@ def kernel(body: str, output: str = "in vmem", grid: str = "", shape: str = "16x
     }}"""
 
 
+def guarded(axis: int, step: int) -> str:
+    """Stores a block in one step of a grid axis only."""
+    return f"""%i{step} = pallas.program_id {axis}
+    %n{step} = arith.constant {step} : i32
+    %at{step} = arith.cmpi eq, %i{step}, %n{step} : i32
+    scf.if %at{step} {{
+      {BLOCK}
+    }}
+    """
+
+
 def told_of(text: str, form: str = "tiles") -> list[Diagnostic]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -44,6 +55,7 @@ def told_of(text: str, form: str = "tiles") -> list[Diagnostic]:
         (kernel(""), "output 0 (%o) is written nowhere in the kernel"),
         (kernel(ROWS + BLOCK, f"{IN_BLOCKS} (i, 0)", "grid (i = 1)"), "come to 1 of 2 blocks of"),
         (kernel(ROWS + BLOCK, f"{IN_BLOCKS} (0, 0)", "grid (i = 4)"), "come to 1 of 2 blocks of"),
+        (kernel(ROWS + guarded(0, 1), f"{IN_BLOCKS} (i, 0)", "grid (i = 2)"), "comes to 1 of 2"),
     ],
 )  # fmt: skip
 def test_what_is_written_nowhere(text: str, says: str, form: str) -> None:
@@ -60,6 +72,8 @@ def test_what_is_written_nowhere(text: str, says: str, form: str) -> None:
         kernel(ROWS + LOWER),
         kernel(ROWS + UPPER),
         kernel(ROWS + BLOCK, f"{IN_BLOCKS} (i, 0)", "grid (i = 2)"),
+        kernel(ROWS + guarded(1, 2), f"{IN_BLOCKS} (i, 0)", "grid (i = 2, j = 3)"),
+        kernel(ROWS + guarded(0, 0) + guarded(0, 1), f"{IN_BLOCKS} (i, 0)", "grid (i = 2)"),
         # What only a run tells: which of the steps come to which block, which rows are stored.
         kernel(ROWS + BLOCK, f"{IN_BLOCKS} (i floordiv 2, 0)", "grid (i = 2)"),
         kernel(
