@@ -15,6 +15,7 @@ from itertools import cycle
 from typing import Any
 
 import jax
+import kernels_in_loops
 import numpy as np
 from corpus import geometric_mean, machine, publish, table
 from jax.experimental.pallas import tpu as pltpu
@@ -109,8 +110,8 @@ def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
     return times, max(float(np.max(np.abs(a - answers[0]))) for a in answers)
 
 
-def page(found: dict[str, tuple[dict[str, tuple[float, float]], float]], first: str) -> str:
-    """The page from all measurements, and the section on `first` calls."""
+def page(found: dict[str, tuple[dict[str, tuple[float, float]], float]], rest: str) -> str:
+    """The page from all measurements, and sections on the `rest`."""
     ways = ("interpret=True", "InterpretParams()", *WAYS)
     times = {name: result[0] for name, result in found.items()}
 
@@ -156,7 +157,7 @@ One kernel after another in one process, ways in the order of the columns.
 
 {milliseconds(0)}
 
-{first}
+{rest}
 """
 
 
@@ -168,8 +169,9 @@ def main() -> None:
     options = p.parse_args()
     import first_run  # Which measures cases of this module.
 
-    first = first_run.section(first_run.measure())
-    publish(options, "run_time.md", page({case.name: measure(case) for case in CASES}, first))
+    rest = kernels_in_loops.section(kernels_in_loops.measure(seconds))
+    rest += "\n\n" + first_run.section(first_run.measure())
+    publish(options, "run_time.md", page({case.name: measure(case) for case in CASES}, rest))
 
 
 if __name__ == "__main__":
