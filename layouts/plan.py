@@ -38,7 +38,11 @@ class Value:
 
     def on(self, grid: Shape) -> Value:
         """The same kind of registers on another grid."""
-        return Value(grid, self.elements, self.kind)
+        if grid == self.grid:
+            return self
+        other = object.__new__(Value)  # As `Step.on`: this is asked of every step that is tried.
+        other.__dict__.update(self.__dict__, grid=grid)
+        return other
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def _price(
     Or more than `most` register instructions, if they are more.
     """
     registers = steps = 0
-    for stage, halves in _wanted(bits, *_stages(bits, exchanges)):
+    for stage, halves in _wanted(bits, *_stages_of(bits, exchanges)):
         for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
             computed = _subsets(pattern).kinds[0][wanted]
             count = int(computed.reshape(repeats.size, -1).sum(1) @ repeats)
@@ -182,7 +182,7 @@ def _exchanges(bits: Bits) -> Iterator[list[tuple[int, int]]]:
 
 def _network(bits: Bits, exchanges: list[tuple[int, int]]) -> Network:
     """The network of one order of exchanges."""
-    stages, order = _stages(bits, exchanges)
+    stages, order = _stages_of(bits, exchanges)
     copies: list[list[tuple[Array, Array, Array]]] = []
     for stage, halves in _wanted(bits, stages, order):
         kinds: list[tuple[Array, Array, Array]] = []
@@ -193,21 +193,31 @@ def _network(bits: Bits, exchanges: list[tuple[int, int]]) -> Network:
     return Network(bits, stages, order, copies)
 
 
-def _stages(bits: Bits, exchanges: list[tuple[int, int]]) -> tuple[list[Stage], Array]:
+def _stages_of(bits: Bits, exchanges: list[tuple[int, int]]) -> tuple[list[Stage], Array]:
     """And which register of the last stage each destination register of a group is."""
-    location = [1, 2, 4, *bits.register_weights]
+    outside = sorted({w for w in bits.weights if w >= SUBLANES})
+    # The stages depend on the order of the distances, not on how far they are.
+    ranked = [w if w < SUBLANES else SUBLANES << outside.index(w) for w in bits.weights]
+    return _stages(tuple(ranked), bits.registers, tuple(exchanges))
+
+
+@lru_cache(maxsize=1024)
+def _stages(
+    weights: tuple[int, ...], registers: int, exchanges: tuple[tuple[int, int], ...]
+) -> tuple[list[Stage], Array]:
+    location = [1, 2, 4, *sorted(w for w in weights if w >= SUBLANES)]
     stages: list[Stage] = []
     for number, (incoming, place) in enumerate(exchanges):
-        position = location.index(bits.weights[incoming])
+        position = location.index(weights[incoming])
         location[place], location[position] = location[position], location[place]
         final = [0, 1, 2]
         if number == len(exchanges) - 1:
             # The remaining permutation of sublanes is part of the last stage.
-            final = [location.index(bits.weights[q]) for q in range(3)]
+            final = [location.index(weights[q]) for q in range(3)]
             location[:3] = [location[f] for f in final]
         stages.append(Stage(position - 3, *_patterns(place, tuple(final))))
-    order = [location.index(w) - 3 for w in bits.weights[3 : len(location)]]
-    number = np.arange(bits.registers)
+    order = [location.index(w) - 3 for w in weights[3 : len(location)]]
+    number = np.arange(registers)
     index = np.zeros_like(number)
     for q, place in enumerate(order):
         index |= ((number >> q) & 1) << place

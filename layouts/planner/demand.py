@@ -59,7 +59,9 @@ def demand(plan: Plan, registers: Array, lanes: Array) -> Demand:
         if isinstance(step, RotateLanes):
             along = np.roll(along, -step.amount)
         elif isinstance(step, GatherLanes):
-            along = np.isin(ALL_LANES, distinct_values(step.index.array()[..., along]))
+            there = np.zeros(LANES, np.bool_)
+            there[step.index.array()[..., along]] = True
+            along = there
         found = None
         if isinstance(step, _MOVING):
             found = origins_of(step, operands, plan.values[made], np.nonzero(mine)[0])

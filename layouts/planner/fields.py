@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,6 +23,7 @@ _MOST_NUMBERED = 1 << 16
 """Index registers that the numbers of a table tell apart."""
 Affine = tuple[int, int, int, int]
 """Constant, and factors of the grid position, the sublane and the lane."""
+_SUBLANE, _LANE = np.arange(SUBLANES)[:, None], np.arange(LANES)
 
 
 @dataclass(frozen=True)
@@ -139,15 +141,10 @@ class Field:
         return replace(self, table=table * times)
 
     def array(self) -> Array:
-        """[registers, 8, 128]."""
-        result = np.empty((self.registers, SUBLANES, LANES), np.int64)
-        for (s0, s1, l0, l1), (constant, grid, sublane, lane) in (
-            (FULL, self.base),
-            *self.overlays,
-        ):
-            along = constant + lane * np.arange(l0, l1) + sublane * np.arange(s0, s1)[:, None]
-            result[:, s0:s1, l0:l1] = along + grid * np.arange(self.registers)[:, None, None]
-        return result & (self.modulus - 1) if self.modulus else result
+        """[registers, 8, 128]; not to be written to."""
+        # A gather by one index register is looked at for each of its checks, and may be seven
+        # selects, each of which has it as its mask.
+        return _overlaid(self) if self.overlays and self.registers == 1 else _filled(self)
 
     @staticmethod
     def is_affine(values: Array, modulus: int) -> bool:
@@ -172,6 +169,26 @@ class Field:
             return None
         overlays = tuple(_pieces(values[0], modulus))
         return cls(overlays[0][1], overlays[1:], modulus)
+
+
+@lru_cache(maxsize=512)
+def _overlaid(field: Field) -> Array:
+    """What `field`, which is one index register of several pieces, has in every place."""
+    made = _filled(field)
+    made.flags.writeable = False
+    return made
+
+
+def _filled(field: Field) -> Array:
+    """[registers, 8, 128]: the base, then what lies over it."""
+    result = np.empty((field.registers, SUBLANES, LANES), np.int64)
+    for (s0, s1, l0, l1), (constant, grid, sublane, lane) in (
+        (FULL, field.base),
+        *field.overlays,
+    ):
+        along = constant + lane * np.arange(l0, l1) + sublane * np.arange(s0, s1)[:, None]
+        result[:, s0:s1, l0:l1] = along + grid * np.arange(field.registers)[:, None, None]
+    return result & (field.modulus - 1) if field.modulus else result
 
 
 def _fit(values: Array, modulus: int) -> Affine | None:
@@ -205,12 +222,17 @@ def _fit(values: Array, modulus: int) -> Affine | None:
         factors.append(factor)
     grid, across, along = factors
     constant = (at_first - grid * register - across * sublane - along * lane) % modulus
-    plane = constant + across * np.arange(SUBLANES)[:, None] + along * np.arange(LANES)
-    for part in (slice(register, register + 1), slice(register, None)):
-        # Most that do not fit do not fit in the first register.
-        numbers = np.arange(part.start, part.stop or len(values))[:, None, None]
-        off = (values[part] - plane - grid * numbers) % modulus
-        if (off.astype(np.bool_) & wanted[part]).any():
+    # Most that do not fit do not fit in the first row, or in the first register.
+    row = values[register, sublane]
+    off = row - (at_first - along * lane) - along * _LANE
+    if ((off & (modulus - 1)).astype(np.bool_) & (row >= 0)).any():
+        return None
+    plane = constant + across * _SUBLANE + along * _LANE
+    for part in (slice(register, register + 1), slice(register + 1, None)):
+        off = values[part] - plane
+        if grid:
+            off -= grid * np.arange(part.start, part.stop or len(values))[:, None, None]
+        if ((off & (modulus - 1)).astype(np.bool_) & wanted[part]).any():
             return None
     return (constant, grid, across, along)
 
@@ -255,14 +277,14 @@ def _run(line: Array, modulus: int) -> tuple[int, int]:
     if step is None:
         return second, 0
     off = line[places] - line[first] - step * places
-    wrong = np.nonzero(off % modulus if modulus else off)[0]
+    wrong = np.nonzero(off & (modulus - 1) if modulus else off)[0]
     end = int(places[wrong[0]]) if wrong.size else line.size
     return end, step if end > second else 0
 
 
 def _fits(off: Array, modulus: int) -> list[bool]:
     """Per row, whether nothing is off."""
-    return (~any_along(off % modulus if modulus else off, 1)).tolist()
+    return (~any_along(off & (modulus - 1) if modulus else off, 1)).tolist()
 
 
 def _rows(window: Array, along: int, modulus: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ back to the sources, whatever the size of the block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,60 +33,59 @@ from pallasite.layouts.planner.lines import Array
 from pallasite.layouts.registers import LANES, SUBLANES
 
 
-@dataclass(frozen=True)
-class Points:
-    """Elements in the registers of one value; all are moved together."""
+class Points(NamedTuple):
+    """Elements in the registers of one value; all are moved together.
 
-    fields: Array
-    """[5, points]: number, register, sublane, lane, and element within the word.
-
-    The number says which of the points that were asked for each one leads to.
+    In arrays of their own: most steps change one, and leave the others as they are.
     """
+
+    number: Array
+    """Which of the points that were asked for each one leads to."""
+    register: Array
+    sublane: Array
+    lane: Array
+    element: Array
+    """The element within the word."""
 
     @classmethod
     def of(cls, register: Array, sublane: Array, lane: Array, element: Array) -> Points:
         """Points with consecutive numbers."""
-        return cls(np.stack([np.arange(register.size), register, sublane, lane, element]))
+        return cls(np.arange(register.size), register, sublane, lane, element)
 
     @classmethod
     def together(cls, points: Sequence[Points]) -> Points:
         """All of the points as one."""
         if len(points) == 1:
             return points[0]
-        return cls(np.concatenate([p.fields for p in points], 1))
-
-    @property
-    def number(self) -> Array:
-        """Which of the points that were asked for each one leads to."""
-        return self.fields[0]
+        return cls(*[np.concatenate(fields) for fields in zip(*points, strict=True)])
 
     @property
     def place(self) -> tuple[Array, Array, Array]:
         """Register, sublane, lane."""
-        return self.fields[1], self.fields[2], self.fields[3]
-
-    @property
-    def element(self) -> Array:
-        """The element within the word."""
-        return self.fields[4]
+        return self.register, self.sublane, self.lane
 
     def only(self, which: Array) -> Points:
         """The points for which `which` [points] is true."""
-        return self if which.all() else Points(self.fields.compress(which, 1))
+        if which.all():
+            return self
+        places = which.nonzero()[0]
+        return Points(*[field.take(places) for field in self])
 
     def moved(
         self,
         register: Array | None = None,
         sublane: Array | None = None,
         lane: Array | None = None,
-        element: Array | int | None = None,
+        element: Array | None = None,
     ) -> Points:
         """The points with what is given in place of what they had."""
-        fields = self.fields.copy()
-        for row, new in enumerate((register, sublane, lane, element), 1):
-            if new is not None:
-                fields[row] = new
-        return Points(fields)
+        return Points(
+            self.number,
+            self.register if register is None else register,
+            self.sublane if sublane is None else sublane,
+            self.lane if lane is None else lane,
+            self.element if element is None else element,
+        )
 
 
 def came_from(plan: Plan, asked: Points) -> Iterator[tuple[int, Points]]:
@@ -129,6 +128,9 @@ def _renamed(step: Step, renamed: Sequence[Array], points: Points) -> Iterator[t
         there = register >= 0
         if not there.any():
             continue
+        if there.all():
+            yield operand, points.moved(register=register)
+            return
         missing &= ~there
         # Of several operands each gives a few: these are picked out first.
         yield operand, points.only(there).moved(register=register[there])
@@ -179,7 +181,7 @@ def _within_words(
             kept = step.mask.at(*points.place) >> points.element * step.bits & 1
             yield first, points.only(kept > 0)
         case Unpack() if step.format == "interleaved":
-            yield first, points.moved(element=step.index)
+            yield first, points.moved(element=np.full_like(points.element, step.index))
         case Unpack():
             sublane, element = np.divmod(step.index * SUBLANES + sublane, packing)
             yield first, points.moved(sublane=sublane, element=element)
@@ -187,7 +189,7 @@ def _within_words(
             part = points.element
             if step.format == "compressed":
                 part, sublane = np.divmod(sublane * step.elements + part, SUBLANES)
-            alone = points.moved(sublane=sublane, element=0)
+            alone = points.moved(sublane=sublane, element=np.zeros_like(part))
             for number, operand in enumerate(step.operands):
                 yield operand, alone.only(part == number)
 

@@ -112,15 +112,16 @@ class Program(Budget):
         """
         number = len(self.values)
         known = self._known.setdefault(step, number)
-        if known == number:
-            self.steps.append(step)
-            self.values.append(value)
-            if price is None:
-                price = 0.0 if isinstance(step, _View) else self.costs.step(step, value)
-            self._prices.append(price)
-            self.pay(price, step)
-            self.afford()
-        return known
+        if known != number:
+            return known
+        self.steps.append(step)
+        self.values.append(value)
+        if price is None:
+            price = 0.0 if type(step) is _View else self.costs.step(step, value)
+        self._prices.append(price)
+        self.pay(price, step)
+        self.afford()
+        return number
 
     # Renaming.
 
@@ -352,6 +353,10 @@ class Program(Budget):
 
     def _finished(self, result: int, how: str) -> Plan:
         live = self._live(result)
+        cost = self._price(live)
+        if len(live) == len(self.steps):  # So it is, as a rule: nothing has another number.
+            values, steps = tuple(self.values), tuple(self.steps)
+            return Plan(self.sources, values, steps, result, self.bits, cost, how)
         number = {v: v for v in range(self.sources)}
         number |= {v: self.sources + i for i, v in enumerate(live)}
         steps = tuple(
@@ -361,4 +366,4 @@ class Program(Budget):
             ]
         )
         values = (*self.values[: self.sources], *[self.values[v] for v in live])
-        return Plan(self.sources, values, steps, number[result], self.bits, self._price(live), how)
+        return Plan(self.sources, values, steps, number[result], self.bits, cost, how)
