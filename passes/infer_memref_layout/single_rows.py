@@ -17,6 +17,7 @@ from pallasite.dialects import memref, tpu, vector
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.fill_registers.islands import is_one_value
 
 LAYOUT_VIEWS = (
     tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
@@ -60,6 +61,8 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
         return True
     if bits < 32 and any(_cuts_known_rows(*part) for part in _copied_parts(buffer, tile)):
         return True
+    if bits == 32 and _has_few_rows(buffer):
+        return True
     rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
     return any(row is None or remainder(row, SUBLANES) != 0 for row, _ in rows)
 
@@ -75,6 +78,25 @@ def small_tile(buffer: SSAValue, bits: int) -> int | None:
     while rows <= most and not all(within_tile(op, rows) for op in accesses):
         rows *= 2
     return rows if rows <= most and accesses else None
+
+
+def _has_few_rows(buffer: SSAValue) -> bool:
+    """Whether a buffer of words is filled with one number, in more rows than all other accesses
+    take, which begin a register and would fill it by rows."""
+    shape = cast(MemRefType[Attribute], buffer.type).get_shape()
+    accesses = list(_whole_rows(buffer))
+    others = [op for op in accesses if not _stores_one_number(op)]
+    few = SUBLANES // 2
+    return (
+        shape[-1] > LANES
+        and 0 < len(others) < len(accesses)
+        and all(within_tile(op, few) for op in others)
+        and not all(within_tile(op, few) for op in accesses)
+    )
+
+
+def _stores_one_number(op: Operation) -> bool:
+    return isinstance(op, tpu.VectorStoreOp | vector.StoreOp) and is_one_value(op.operands[0])
 
 
 def _whole_rows(value: SSAValue) -> Iterator[Operation]:
