@@ -29,14 +29,18 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, element_type, shape_of, splat, splat_value
+from pallasite.dialects.vector_shapes import integers
 from pallasite.dialects.walking import operations_of
-from pallasite.layouts.registers import SUBLANES
+from pallasite.layouts.registers import SUBLANES, packing
 from pallasite.lowering.absorb_moves.memory import ELEMENTWISE, buffer_of, is_known
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.effects import has_no_effects
 from pallasite.passes.insertion import alike, insert_before
 
 _LOADS = (vector.LoadOp, memref_dialect.LoadOp)
+
+_WIDTHS = (8, 16, 32)
+"""Of elements whose rows are merged."""
 
 Build = Callable[[Operation], SSAValue]
 """Inserts what computes all rows in front of an operation."""
@@ -93,7 +97,7 @@ def _group(store: tpu.VectorStoreOp) -> object:
         return store
     if len(store.indices) != len(shape):
         return store
-    if bit_width(kind.element_type) != 32 or constant_of(store.indices[-2]) is None:
+    if bit_width(kind.element_type) not in _WIDTHS or constant_of(store.indices[-2]) is None:
         return store
     places = [_place(i) for n, i in enumerate(store.indices) if n != len(shape) - 2]
     return (store.base, store.value.type, *places)
@@ -109,7 +113,8 @@ def _merge_group(stores: Sequence[tpu.VectorStoreOp], stretch: _Stretch) -> None
     if len(rows) < len(stores):
         return
     order = {store: n for n, store in enumerate(stores)}
-    for chunk in _chunks(sorted(cast("dict[int, object]", rows))):
+    most = _register_rows(stores[0].base.type)
+    for chunk in _chunks(sorted(cast("dict[int, object]", rows)), most):
         members = [rows[row] for row in chunk]
         value = _together([m.value for m in members], stretch)
         if value is None:
@@ -127,11 +132,16 @@ def _merge_group(stores: Sequence[tpu.VectorStoreOp], stretch: _Stretch) -> None
             member.erase()
 
 
-def _chunks(rows: Sequence[int]) -> Iterator[list[int]]:
-    """Neighbouring rows, cut where a register begins; single ones are left out."""
+def _register_rows(kind: Attribute) -> int:
+    """The rows of a register of elements of a vector or memref."""
+    return SUBLANES * packing(bit_width(kind))
+
+
+def _chunks(rows: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Neighbouring rows, cut where a register of `most` rows begins; single ones are left out."""
     chunk: list[int] = []
     for row in rows:
-        if chunk and (row != chunk[-1] + 1 or row % SUBLANES == 0):
+        if chunk and (row != chunk[-1] + 1 or row % most == 0):
             if len(chunk) > 1:
                 yield chunk
             chunk = []
@@ -227,7 +237,7 @@ def _loaded(
     buffer, rank = buffer_of(first.base), len(first.indices)
     if buffer is None or buffer in stretch.written or rank < 2:
         return None
-    if bit_width(wanted.element_type) != 32 or not stretch.loads.issuperset(loads):
+    if not stretch.loads.issuperset(loads):
         return None
     places = [[_place(i) for n, i in enumerate(op.indices) if n != rank - 2] for op in loads]
     known = [constant_of(op.indices[-2]) for op in loads]
@@ -237,14 +247,15 @@ def _loaded(
         return None
     rows = cast("list[int]", known)
     low, high = min(rows), max(rows) + 1
-    if (high - 1) // SUBLANES != low // SUBLANES:
+    most = _register_rows(wanted)
+    if (high - 1) // most != low // most:
         return None
     columns = wanted.get_shape()[-1]
     extent = cast(MemRefType[Attribute], first.base.type).get_shape()[-2]
     in_order = rows == list(range(low, high))
     if not in_order:
-        low -= low % SUBLANES
-        high = min(low + SUBLANES, extent)
+        low -= low % most
+        high = min(low + most, extent)
 
     def build(place: Operation) -> SSAValue:
         start = insert_before(arith.ConstantOp(IntegerAttr(low, IndexType())), place)
@@ -255,6 +266,8 @@ def _loaded(
         matrix = VectorType(wanted.element_type, (high - low, columns))
         if in_order:
             return _cast(block, matrix, place)
+        if bit_width(wanted) < 32:
+            return _cast(_picked(block, [row - low for row in rows], place), wanted, place)
         gathered = tpu.GatherOp.create(
             operands=[block],
             result_types=[VectorType(wanted.element_type, (*lead, len(rows), columns))],
@@ -266,3 +279,28 @@ def _loaded(
         return _cast(insert_before(gathered, place), wanted, place)
 
     return build
+
+
+def _picked(block: SSAValue, rows: Sequence[int], place: Operation) -> SSAValue:
+    """`rows` of the matrix of packed elements that `block` has, put together."""
+    *lead, _, columns = shape_of(block.type)
+    one = VectorType(element_type(block.type), (*lead, 1, columns))
+    parts: list[SSAValue] = []
+    for row in rows:
+        begin = [*[0] * len(lead), row, 0]
+        cut = vector.ExtractStridedSliceOp.create(
+            operands=[block],
+            result_types=[one],
+            properties={
+                "offsets": integers(begin),
+                "sizes": integers(one.get_shape()),
+                "strides": integers([1] * len(begin)),
+            },
+        )
+        parts.append(insert_before(cut, place))
+    joined = tpu.ConcatenateOp.create(
+        operands=parts,
+        result_types=[VectorType(one.element_type, (*lead, len(rows), columns))],
+        properties={"dimension": IntegerAttr(len(lead), i32)},
+    )
+    return insert_before(joined, place)

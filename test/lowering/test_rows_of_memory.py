@@ -109,6 +109,46 @@ def test_the_ends_of_a_roll_are_loaded_at_once() -> None:
     assert (kinds["tpu.load"], kinds["tpu.store"]) == (4, 5)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("element", "most"), [("bf16", 50), ("i8", 40)])
+def test_packed_rows_that_are_stored_one_by_one_change_places_together(
+    element: str, most: int, target: str
+) -> None:
+    rows = [(5 * row) % 16 for row in range(16)]
+    moves = "".join(f"""
+    %i{row} = arith.constant {source} : index
+    %o{row} = arith.constant {row} : index
+    %v{row} = vector.load %a[%i{row}, %z] : A, vector<1x256x{element}>
+    tpu.vector_store %b[%o{row}, %z], %v{row} {{strides = array<i32>}} : B, vector<1x256x{element}>,
+    """ for row, source in enumerate(rows))  # fmt: skip
+    module = kernel([f"16x256x{element}"] * 2, moves)
+    values = numbers((16, 256), element)
+    found = counts(module, values, values[rows], target)
+    assert sum(n for kind, n in found.items() if kind.startswith("tpu.")) <= most
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_few_rows_of_memory_that_are_used_fill_registers(target: str) -> None:
+    """However many were set to one number before."""
+    adds = "".join(f"""
+    %i{row} = arith.constant {row} : index
+    %s{row} = vector.load %b[%z, %z] : B, vector<1x256xf32>
+    %v{row} = vector.load %a[%i{row}, %z] : A, vector<1x256xf32>
+    %w{row} = arith.addf %s{row}, %v{row} : vector<1x256xf32>
+    tpu.vector_store %b[%z, %z], %w{row} {{strides = array<i32>}} : B, vector<1x256xf32>,
+    """ for row in range(6))  # fmt: skip
+    module = kernel(["24x256xf32", "8x256xf32"], f"""
+    %none = arith.constant dense<0.0> : vector<8x256xf32>
+    tpu.vector_store %b[%z, %z], %none {{strides = array<i32>}} : B, vector<8x256xf32>,
+    {adds}""")  # fmt: skip
+    values = numbers((24, 256), "f32")
+    expected = np.zeros((8, 256), np.float32)
+    for row in range(6):
+        expected[0] += values[row]
+    found = counts(module, values, expected, target)
+    assert (found["tpu.store"], found["arith.addf"]) == (8, 6)
+
+
 @pytest.mark.aot
 @pytest.mark.parametrize("target", ["v4", "v5e", "v5p", "v6e", "v7x"])
 @pytest.mark.parametrize(
