@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from pallasite.api import lower
 from pallasite.diagnostics import Diagnostic, SourceLocation
-from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.locations import position_of, refusal, source_location
 from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
 from pallasite.dialects.types import bit_width, element_type, is_float
@@ -107,11 +107,11 @@ def _explaining(
                     error.add_note(f"note: {advice}")
                 if jax_config.enable_x64.value:
                     error.add_note(f"note: {_LOWERED_WIDE}")
-                if fault := _float_count(error, traced):
+                if fault := _lowered_wrong(error, traced):
                     _tell(error, fault)
             except Diagnostic as explanation:
                 # What else is refused is told of once JAX's own error is mended.
-                _tell(error, _float_count(error, traced) or explanation)
+                _tell(error, _lowered_wrong(error, traced) or explanation)
             except Exception:
                 # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
                 pass
@@ -222,6 +222,27 @@ def _check_products(module: ModuleOp, target: str) -> None:
         except Diagnostic as refused:
             raise (refused if refused.location == unlike.location else unlike) from None
         raise unlike
+
+
+def _lowered_wrong(error: Exception, traced: tracing.Traced) -> Diagnostic | None:
+    """What it is in the kernel that JAX lowers to what its verifier, by `error`, refuses."""
+    return _float_count(error, traced) or _uncarried_loop(error, traced)
+
+
+def _uncarried_loop(error: Exception, traced: tracing.Traced) -> Diagnostic | None:
+    """The first loop whose state is all in refs, if `error` is of one: JAX leaves out its end."""
+    if "'scf.while' op expects the 'after' region" not in str(error) or traced.module is None:
+        return None
+    for op in traced.module.walk():
+        if isinstance(op, scf.WhileOp) and not op.res:
+            return refusal(
+                op,
+                "uncarried-loop",
+                "JAX lowers a while loop only if its body changes something that it carries",
+                "carry a number that the body counts: lax.while_loop(condition, lambda i: i + 1, "
+                "0), whose functions may read and write refs as well",
+            )
+    return None
 
 
 def _float_count(error: Exception, traced: tracing.Traced) -> Diagnostic | None:
