@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 
 from xdsl.context import Context
@@ -62,6 +63,8 @@ def read_text(
             message = f"a number has at most {sys.get_int_max_str_digits()} digits"
         elif isinstance(error, OverflowError) and "float too large" in str(error):
             message = "the number is too large for its type; infinity is written as its bits in hex"
+        elif isinstance(error, struct.error):
+            message = "a number does not fit into the type of its list"
         elif isinstance(error, ValueError) and "is out of range for type" in str(error):
             message = _sentence(str(error))
         raise ReadError("invalid-syntax", message, parser.source_location()) from error

@@ -248,6 +248,12 @@ def test_serialized_operations_are_read_for_upgrading() -> None:
     assert op.name == "builtin.unregistered"
 
 
+def test_numbers_in_lists_fit_their_type() -> None:
+    text = "pallas.kernel @k grid (i = 1000000000000000000000) {}"
+    with pytest.raises(ReadError, match="a number does not fit into the type of its list"):
+        read_text(text)
+
+
 @pytest.mark.parametrize("text", ["memref<{}xf32>", "memref<4xf32, {}>"])
 def test_numbers_that_python_does_not_read(text: str) -> None:
     source = f"func.func @main(%a: {text.format('9' * 5000)}) {{ return }}"
