@@ -23,6 +23,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
 from pallasite.dialects.walking import of_kind
 from pallasite.passes.accesses import ACCESSES, base_of, stores
+from pallasite.passes.check_kernel.outputs import is_called
 from pallasite.passes.effects import is_pure
 
 _CHOICES = (
@@ -57,6 +58,8 @@ def first_read_advice(kernel: Kernel, call: Call | None) -> Iterator[Diagnostic]
 
 def _undefined(kernel: Kernel, call: Call | None) -> Iterator[tuple[SSAValue, str, str]]:
     """The buffers that begin undefined, with what they are called and what to write instead."""
+    if call is not None and not is_called(kernel, call):
+        call = None  # A call of another kernel, which is refused when it is made.
     results = () if call is None else call.results
     aliases = {} if call is None else {result: number for number, result in call.aliases}
     first = len(kernel.operands) - len(results)

@@ -40,7 +40,7 @@ def output_advice(kernels: Sequence[Kernel], call: Call) -> Iterator[Diagnostic]
     """A warning for each output of `kernels` in form `mosaic`, which run together, of which a part
     is never written. An array that is an input's, too, keeps its contents there; a kernel that
     prints may have outputs only because it must."""
-    if not all(_is_called(kernel, call) for kernel in kernels):
+    if not all(is_called(kernel, call) for kernel in kernels):
         return  # A call of another kernel, which is refused when it is made.
     aliased = {result for _, result in call.aliases}
     for number, result in enumerate(call.results):
@@ -62,7 +62,7 @@ def output_advice(kernels: Sequence[Kernel], call: Call) -> Iterator[Diagnostic]
             )
 
 
-def _is_called(kernel: Kernel, call: Call) -> bool:
+def is_called(kernel: Kernel, call: Call) -> bool:
     """Whether the call has as many operands and results as the kernel, as large as those that
     are whole."""
     bounds = sum(bound == DYNAMIC for bound in kernel.grid or ())

@@ -222,6 +222,7 @@ def test_scratch_persists() -> None:
 
 
 @feature("C40", "R21")
+@pytest.mark.filterwarnings("ignore::pallasite.diagnostics.KernelWarning")
 def test_scratch_is_not_initialised() -> None:
     def body(o: Any, scratch: Any) -> None:
         o[...] = scratch[...]

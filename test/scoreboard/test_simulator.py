@@ -36,6 +36,7 @@ def test_the_order_of_transfers_changes_nothing(seed: int) -> None:
 
 
 @feature("Z04")
+@pytest.mark.filterwarnings("ignore::pallasite.diagnostics.KernelWarning")
 @pytest.mark.parametrize("pattern", [0, 1])
 def test_what_unwritten_memory_holds(pattern: int) -> None:
     def body(o: Any, scratch: Any) -> None:
