@@ -73,6 +73,20 @@ def test_sums_that_are_kept() -> None:
         assert told(body) == []
 
 
+def test_a_block_that_is_read_first() -> None:
+    def of_output(x: Any, y: Any, o: Any) -> None:
+        o[...] += y[...]
+
+    def of_input(x: Any, y: Any, o: Any) -> None:
+        o[...] = x[...] + y[...]
+
+    def chosen(x: Any, y: Any, o: Any) -> None:
+        o[...] = jnp.where(pl.program_id(1) == 0, x[...], o[...]) + y[...]
+
+    assert told(of_output) == told(of_output, stays=False) == ["uninitialised-read"]
+    assert told(of_input, stays=False) == told(chosen) == []
+
+
 @pytest.mark.parametrize("form", ["pallas", "tiles"])
 def test_blocks_do_not_begin_with_the_input(form: str) -> None:
     def nothing(_: Any, _2: Any, x: Any, y: Any) -> None:
