@@ -25,10 +25,11 @@ differs is less for the part:
 2. whether elements are narrower than words: they are unpacked;
 3. whether sources that are joined lie in different ways: they are turned, one by one or together;
 4. whether lanes come from rows or registers: transposes are of what does, and leave none of it;
-5. whether tiles are not native;
-6. in how many orders rows and lanes may be done in turn: what is done then moves one of them;
-7. registers of the destination: a copy has fewer;
-8. how often registers are counted in other groups, which is at most twice: the number of groups is
+5. whether rows that are cut anew are replicated in the end: they come to one place before;
+6. whether tiles are not native;
+7. in how many orders rows and lanes may be done in turn: what is done then moves one of them;
+8. registers of the destination: a copy has fewer;
+9. how often registers are counted in other groups, which is at most twice: the number of groups is
    the greatest common one each time;
-9. whether the index map has more steps than it takes.
+10. whether the index map has more steps than it takes.
 """

@@ -81,8 +81,13 @@ class Costs:
         return 1 if self.any_shuffle else _merge(tuple(pattern))
 
     def gather(self, *, along_lanes: bool) -> float:
-        """The cost of one gather along the lanes, or else along the sublanes."""
-        return self.cross_lane if along_lanes else 1.0
+        """The cost of one gather along the lanes, or else along the sublanes.
+
+        Without such gathers every sublane is spread over the register, and selected from.
+        """
+        if along_lanes:
+            return self.cross_lane
+        return 1.0 if self.sublane_gather else 2.0 * SUBLANES - 1
 
     def transpose_block(self, packing: int, used: float = math.inf) -> float:
         """The cost of transposing a block of 128x128 elements, of which a word holds `packing`.

@@ -108,7 +108,22 @@ def _better_together(move: Move, costs: Costs, made: Plan) -> Plan:
 
 
 def _as_one(move: Move, costs: Costs) -> Plan:
-    """The plan of a movement that is not put together of copies.
+    """The plan of a movement that is not put together of copies; if its result is replicated,
+    perhaps of what comes to one place first."""
+    stages, named = Stages.named(move), None
+    if stages is not None:
+        named = composed(move, stages.best(_part, replace(costs, stages=True)), costs)
+    if named is None:
+        return _in_stages(move, costs)
+    try:
+        made = _in_stages(move, replace(costs.below(named.cost), steps=min(costs.steps, AT_ONCE)))
+    except Unsupported:
+        return named
+    return made if made.cost < named.cost else named
+
+
+def _in_stages(move: Move, costs: Costs) -> Plan:
+    """The plan of a movement in stages or at once, whichever costs less.
 
     What searches seldom find within so many steps is made in stages first, what they do not find
     is afterwards. Several steps of few registers may be one simple movement together (heads that

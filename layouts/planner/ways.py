@@ -61,7 +61,9 @@ def of_gathering_rows_apart(move: WordMove, costs: Costs) -> float:
     # Every row that changes lanes is gathered once, and then put to the others of its register.
     gathers = len(unique_rows(flat[turned])[1])
     joins = int(np.maximum(any_along(move.wanted, 2).sum(1) - 1, 0).sum())
-    return costs.cross_lane * gathers + joins
+    picked = move.wanted & (move.sublane != np.arange(SUBLANES)[:, None])
+    later = costs.gather(along_lanes=False) * int(any_along(picked, 2).sum())
+    return costs.cross_lane * gathers + joins + later
 
 
 def _within_rows(rows: Array, displaced: Array, register: Array, costs: Costs) -> float:

@@ -93,6 +93,24 @@ class Stages:
             values.append((named, shape))
         return cls(move, tuple(before), (replace(move, sources=tuple(values)),), None)
 
+    @classmethod
+    def named(cls, move: Move) -> Stages | None:
+        """Rows of words that are cut anew and replicated: they come to one place first, and from
+        there to all; else None. Narrower elements are unpacked before.
+
+        For one place there are more ways, and from there it takes one instruction for each
+        register.
+        """
+        (layout, shape), steps = move.destination, _apart(move.steps)
+        if move.bits < 32 or None not in (layout.row, layout.column):
+            return None
+        if len(steps) != 1 or not cuts_rows_anew(move):
+            return None
+        native = VectorLayout.native(len(shape), layout.bits)
+        between = (replace(move, destination=(native, shape)),)
+        after = Move.relayout(native, shape, layout)
+        return cls(move, (None,) * len(move.sources), between, after)
+
     @property
     def several(self) -> bool:
         """Whether there are several stages of some value."""

@@ -18,6 +18,7 @@ from pallasite.targets import get_target
 
 COSTS = Costs()
 LANES = COSTS.cross_lane
+V4 = Costs.of(get_target("v4"))
 
 
 def words(move: Move) -> WordMove:
@@ -58,7 +59,10 @@ def test_rows_put_together_in_lanes_are_gathered_apart_or_along_columns():
     # along the sublanes.
     assert ways.of_gathering_within_rows(merged, COSTS) >= 7 * LANES
     assert ways.of_gathering_columns(merged, COSTS) == LANES + 1
-    assert ways.of_gathering_rows_apart(merged, COSTS) == LANES
+    assert ways.of_gathering_rows_apart(merged, COSTS) == LANES + 1
+    # Without gathers along sublanes, eight shuffles spread one each, and seven selects choose.
+    assert ways.of_gathering_columns(merged, V4) == LANES + 15
+    assert ways.of_gathering_rows_apart(merged, V4) == LANES + 15
 
 
 @pytest.mark.parametrize(
