@@ -41,6 +41,8 @@ _LOADS = (vector.LoadOp, memref_dialect.LoadOp)
 
 _WIDTHS = (8, 16, 32)
 """Of elements whose rows are merged."""
+_REGISTERS = 4
+"""In how many registers, one below the other, packed rows are looked for."""
 
 Build = Callable[[Operation], SSAValue]
 """Inserts what computes all rows in front of an operation."""
@@ -50,38 +52,52 @@ Build = Callable[[Operation], SSAValue]
 class _Stretch:
     """Operations of a block between which memory is only loaded and stored, and when."""
 
-    stores: list[tpu.VectorStoreOp] = field(default_factory=list[tpu.VectorStoreOp])
+    places: dict[Operation, int] = field(default_factory=dict[Operation, int])
     loads: set[Operation] = field(default_factory=set[Operation])
-    read: set[SSAValue] = field(default_factory=set[SSAValue])
-    written: dict[SSAValue, set[object]] = field(default_factory=dict[SSAValue, set[object]])
+    touched: dict[SSAValue, list[Operation]] = field(
+        default_factory=dict[SSAValue, list[Operation]]
+    )
+    """Stores to each buffer, and loads from it of what somebody uses."""
+    groups: dict[object, list[tpu.VectorStoreOp]] = field(
+        default_factory=dict[object, list[tpu.VectorStoreOp]]
+    )
+
+    def alone(self, stores: Sequence[tpu.VectorStoreOp]) -> bool:
+        """Whether nothing else touches what `stores` write between the first and the last one."""
+        target = buffer_of(stores[0].base)
+        if target is None:
+            return False
+        between = range(*(self.places[store] for store in (stores[0], stores[-1])))
+        others = set(self.touched[target]) - set(stores)
+        return not any(self.places[op] in between for op in others)
+
+    def writes(self, buffer: SSAValue) -> bool:
+        """Whether some store is to `buffer`."""
+        return any(isinstance(op, tpu.VectorStoreOp) for op in self.touched.get(buffer, ()))
 
 
 def merge_rows(block: Block) -> None:
     """Merges the stores of single rows in `block`, not those in its regions."""
     for stretch in list(_stretches(block)):
-        groups: dict[object, list[tpu.VectorStoreOp]] = {}
-        for store in stretch.stores:
-            groups.setdefault(_group(store), []).append(store)
-        for stores in groups.values():
-            target = buffer_of(stores[0].base)
-            alone = target is not None and len(stretch.written[target]) == 1
-            if len(stores) > 1 and alone and target not in stretch.read:
+        for stores in stretch.groups.values():
+            if len(stores) > 1 and stretch.alone(stores):
                 _merge_group(stores, stretch)
 
 
 def _stretches(block: Block) -> Iterator[_Stretch]:
     stretch = _Stretch()
-    for op in operations_of(block):
+    for place, op in enumerate(operations_of(block)):
         if type(op) in _LOADS and is_known(op.operands[0]):
             stretch.loads.add(op)
+            stretch.places[op] = place
             buffer = buffer_of(op.operands[0])
             # A load of what a whole buffer held before is dead if nobody uses it.
             if buffer is not None and any(result.first_use is not None for result in op.results):
-                stretch.read.add(buffer)
-        elif type(op) is tpu.VectorStoreOp and buffer_of(op.base) is not None:
-            buffer = cast(SSAValue, buffer_of(op.base))
-            stretch.written.setdefault(buffer, set()).add(_group(op))
-            stretch.stores.append(op)
+                stretch.touched.setdefault(buffer, []).append(op)
+        elif type(op) is tpu.VectorStoreOp and (buffer := buffer_of(op.base)) is not None:
+            stretch.places[op] = place
+            stretch.touched.setdefault(buffer, []).append(op)
+            stretch.groups.setdefault(_group(op), []).append(op)
         elif op.regions or not has_no_effects(op):
             yield stretch
             stretch = _Stretch()
@@ -235,7 +251,7 @@ def _loaded(
     """One load of neighbouring rows; rows of one register in another order are gathered."""
     first = loads[0]
     buffer, rank = buffer_of(first.base), len(first.indices)
-    if buffer is None or buffer in stretch.written or rank < 2:
+    if buffer is None or stretch.writes(buffer) or rank < 2:
         return None
     if not stretch.loads.issuperset(loads):
         return None
@@ -248,14 +264,19 @@ def _loaded(
     rows = cast("list[int]", known)
     low, high = min(rows), max(rows) + 1
     most = _register_rows(wanted)
-    if (high - 1) // most != low // most:
+    # Words are loaded from any rows. Packed rows are put together from few registers.
+    reach = 1 if bit_width(wanted) == 32 else _REGISTERS
+    if (high - 1) // most - low // most >= reach:
         return None
     columns = wanted.get_shape()[-1]
     extent = cast(MemRefType[Attribute], first.base.type).get_shape()[-2]
     in_order = rows == list(range(low, high))
     if not in_order:
+        # Rows of a single word would be unpacked for each other.
+        if 1 < packing(bit_width(wanted)) >= len(rows):
+            return None
         low -= low % most
-        high = min(low + most, extent)
+        high = min(-(-high // most) * most, extent)
 
     def build(place: Operation) -> SSAValue:
         start = insert_before(arith.ConstantOp(IntegerAttr(low, IndexType())), place)

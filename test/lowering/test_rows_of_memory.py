@@ -110,19 +110,26 @@ def test_the_ends_of_a_roll_are_loaded_at_once() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("element", "most"), [("bf16", 50), ("i8", 40)])
+@pytest.mark.parametrize(
+    ("element", "step", "most"), [("bf16", 5, 60), ("i8", 5, 60), ("bf16", 2, 60)]
+)
 def test_packed_rows_that_are_stored_one_by_one_change_places_together(
-    element: str, most: int, target: str
+    element: str, step: int, most: int, target: str
 ) -> None:
-    rows = [(5 * row) % 16 for row in range(16)]
-    moves = "".join(f"""
+    """Whether they come from one register or from several, and what was stored before."""
+    rows = [(step * row) % (17 if step == 5 else 32) for row in range(16)]
+    moves = f"""
+    %none = arith.constant dense<{0.0 if element == "bf16" else 0}> : vector<16x256x{element}>
+    tpu.vector_store %b[%z, %z], %none {{strides = array<i32>}} : B, vector<16x256x{element}>,
+    """
+    moves += "".join(f"""
     %i{row} = arith.constant {source} : index
     %o{row} = arith.constant {row} : index
     %v{row} = vector.load %a[%i{row}, %z] : A, vector<1x256x{element}>
     tpu.vector_store %b[%o{row}, %z], %v{row} {{strides = array<i32>}} : B, vector<1x256x{element}>,
     """ for row, source in enumerate(rows))  # fmt: skip
-    module = kernel([f"16x256x{element}"] * 2, moves)
-    values = numbers((16, 256), element)
+    module = kernel([f"32x256x{element}", f"16x256x{element}"], moves)
+    values = numbers((32, 256), element)
     found = counts(module, values, values[rows], target)
     assert sum(n for kind, n in found.items() if kind.startswith("tpu.")) <= most
 
