@@ -38,6 +38,7 @@ from pallasite.interpreter.arrays import dtype_of
 from pallasite.interpreter.run import execute, find_kernel, prepare
 from pallasite.jax.interpreted import TALLY
 from pallasite.jax.known_kernels import Key, KnownKernel
+from pallasite.jax.scoped_names import name_scoped
 from pallasite.jax.settings import Settings
 from pallasite.targets import get_target
 
@@ -255,7 +256,7 @@ def lowered_by_jax(text: str, name: str, settings: Settings, jaxpr: Any = None) 
     def make() -> KnownKernel:
         module = parse(text, name=name)
         if jaxpr is not None:
-            _name_arguments(module, jaxpr)
+            _name_memory(module, jaxpr)
         return _lowered(module, settings)
 
     said: tuple[Any, ...] = ()
@@ -285,15 +286,16 @@ def _known(
     return kernel
 
 
-def _name_arguments(module: ModuleOp, jaxpr: Any) -> None:
-    """Gives the arguments of a kernel their author's names, and the kernel the line on which it
-    begins: JAX's module says neither."""
+def _name_memory(module: ModuleOp, jaxpr: Any) -> None:
+    """Gives the memory of a kernel its author's names, and the kernel the line on which it begins:
+    JAX's module says neither."""
     func, names = first_function(module), jaxpr.debug_info.arg_names
     if func is None or position_of(func.location) is not None:
         return
     func.location = location_of_kernel(jaxpr)
     if names is not None and len(names) == len(jaxpr.invars) <= len(func.args):
         give_names(func.args[len(func.args) - len(names) :], names)
+    name_scoped(func, jaxpr)
 
 
 def _lowered(module: ModuleOp, settings: Settings) -> KnownKernel:
