@@ -107,12 +107,14 @@ class _Looks:
 
     def _seen_only_now(self, line: Line, views: Mapping[int, Box]) -> Iterator[int]:
         """The value, if it was loaded, of which a line would make a view where it lies, and made an
-        array in the run: it would see what is written there later."""
+        array in the run: it would see what is written there later, or be written over there."""
         if line.look is None or line.takes == line.seen_through or line.ufunc is not None:
             return
         for value in line.takes:
             first = self._shares[value]
-            if value in views and first in self._loads and self._is_written(first):
+            if value not in views or first not in self._loads:
+                continue
+            if self._is_written(first) or not self._fixed.isdisjoint(line.makes):
                 if self._looks(line.look, views[value]):
                     yield first
 
