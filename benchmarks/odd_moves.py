@@ -125,6 +125,17 @@ def _turned_reshape(rng: random.Random, bits: int) -> Move:
     return Move(first.sources, (native, result), (*first.steps, Reshape(shape, result)))
 
 
+def _replicated(rng: random.Random, bits: int) -> Move:
+    """The same, of fewer elements, to one row that is in all sublanes."""
+    shape = _shape(rng, 3, 300, 1 << 16)
+    native = VectorLayout.native(3, bits)
+    order = rng.sample(range(3), 3)
+    first = Move.transpose((native, shape), native, order)
+    result = (prod(shape),)
+    one = VectorLayout(bits, None, 0, None, 0)
+    return Move(first.sources, (one, result), (*first.steps, Reshape(first.destination[1], result)))
+
+
 _FAMILIES: dict[str, Make] = {
     "slice": _slice, "concat": _concat, "reshape": _reshape, "transpose": _transpose,
     "repeat": _repeat, "roll": _roll,
@@ -134,6 +145,7 @@ FAMILIES: dict[str, Make] = {
     **_FAMILIES, "retiling": _retiling,
     **{f"{name}, any tiles": _any_tiles(make) for name, make in _FAMILIES.items()},
     "transpose and reshape, any tiles": _any_tiles(_turned_reshape),
+    "transpose and reshape, replicated": _replicated,
 }  # fmt: skip
 
 
