@@ -28,7 +28,7 @@ from pallasite.layouts.planner.whole import PER_STEP, as_whole
 from pallasite.layouts.strategies.apart import as_other, in_turn
 from pallasite.layouts.strategies.change_rows import by_changing_rows
 from pallasite.layouts.strategies.small_blocks import Stacking, is_stacked_alike
-from pallasite.layouts.strategies.stages import AT_ONCE, SOON, Stages
+from pallasite.layouts.strategies.stages import AT_ONCE, SOON, STEPS, Stages
 
 __all__ = ["Costs", "plan", "plan_or_none"]
 
@@ -116,7 +116,7 @@ def _as_one(move: Move, costs: Costs) -> Plan:
     if named is None:
         return _in_stages(move, costs)
     try:
-        made = _in_stages(move, replace(costs.below(named.cost), steps=min(costs.steps, AT_ONCE)))
+        made = _in_stages(move, replace(costs.below(named.cost), steps=min(costs.steps, STEPS)))
     except Unsupported:
         return named
     return made if made.cost < named.cost else named

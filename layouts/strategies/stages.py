@@ -28,7 +28,7 @@ from pallasite.layouts.planner.search import SHORT
 from pallasite.layouts.strategies.transpose import Planner, append
 from pallasite.layouts.vector_layout import VectorLayout
 
-AT_ONCE, SOON, _STEPS, _MORE_STEPS = 1000, 250, 2000, 400
+AT_ONCE, SOON, STEPS, _MORE_STEPS = 1000, 250, 2000, 400
 """Steps that a search takes at most: for all stages at once; for those, where a plan in stages is
 known; for one of them; and for one of them where a plan is known."""
 _WORTH = 5
@@ -153,12 +153,12 @@ class Stages:
             return None
         return self.best(plan, costs.below(known.cost), _MORE_STEPS)
 
-    def best(self, plan: Planner, costs: Costs, steps: int = _STEPS) -> Plan | None:
+    def best(self, plan: Planner, costs: Costs, steps: int = STEPS) -> Plan | None:
         """The plan in several stages, within `costs.most`; None if there is none."""
         if not self.several or not costs.stages:
             return None
         costs = replace(costs, steps=steps, stages=False)
-        retiling = replace(costs, steps=_STEPS)
+        retiling = replace(costs, steps=STEPS)
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in self.move.sources]
         program = Program(sources, self.move.bits, costs, costs.most)
         hows: list[str] = []
