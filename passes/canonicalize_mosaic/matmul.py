@@ -25,15 +25,19 @@ from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.products import check_product
 from pallasite.dialects.types import bit_width, element_of, is_float, shape_of, splat, splat_value
 from pallasite.dialects.vector_shapes import integers
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.canonicalize_mosaic.driver import (
     TOWARDS_ZERO,
     Legalizer,
     like,
     rule,
 )
+from pallasite.passes.canonicalize_mosaic.transposes import Transpose
 
 _EXACT = 1 << 24
 """Up to which float32 holds all integers."""
+_TRANSPOSED = 3
+"""Operations that transpose registers of 128 columns."""
 PLAIN = ([1], [0], [0], [1], [0, 0, 1, 1], [], [])
 TRANSPOSED_RHS = ([1], [1], [0], [0], [0, 0, 1, 0], [], [])
 
@@ -52,6 +56,8 @@ def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
     """Shapes first, then types."""
     check_product(op)
     numbers = numbers_of(op)
+    if (turned := _turned_right(op, numbers, r)) is not None:
+        return turned
     plain = numbers in _tuples(PLAIN, TRANSPOSED_RHS) and op.dimension_numbers is not None
     if plain and _ranks(op) == (2, 2, 2):
         return _legal_types(op, r)
@@ -77,6 +83,27 @@ def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
         parts.append(_reshape(product, (1, m, n), r))
     whole = parts[0] if count == 1 else _concatenate(parts, r)
     return _reshape(whole, shape_of(op.results[0].type), r)
+
+
+def _turned_right(
+    op: tpu.MatmulOp, numbers: Sequence[Sequence[int]], r: Legalizer
+) -> SSAValue | None:
+    """A product by a matrix that was transposed for it alone: the matrix unit does that itself."""
+    made, forms = op.rhs.owner, _tuples(PLAIN, TRANSPOSED_RHS)
+    if not isinstance(made, Transpose) or not op.rhs.has_one_use() or numbers not in forms:
+        return None
+    other = TRANSPOSED_RHS if numbers == forms[0] else PLAIN
+    source = made.operands[0]
+    rows, columns = shape_of(source.type)
+    bits = bit_width(source.type)
+    if other is PLAIN:
+        # Bytes that the matrix unit lacks are widened where they fill lanes.
+        pays = bits >= 16 or columns % LANES == 0
+    else:
+        # Contracted columns that end within a register are followed by zeros.
+        cut = pymath.ceil(rows / (SUBLANES * packing(bits))) if columns % LANES else 0
+        pays = cut <= _TRANSPOSED * pymath.ceil(rows / LANES) * pymath.ceil(columns / LANES)
+    return make_matmul([op.lhs, source, op.acc], other, op, r) if pays else None
 
 
 def _tuples(*forms: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], ...]]:

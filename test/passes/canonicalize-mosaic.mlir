@@ -45,6 +45,24 @@ func.func @extensions(%a: vector<64x128xi4>) -> (vector<64x128xi8>, vector<64x12
   func.return %0, %2, %3, %4 : vector<64x128xi8>, vector<64x128xi32>, vector<64x128xi32>, vector<64x128xi32>
 }
 
+// The matrix unit transposes itself what would be transposed for it alone.
+// CHECK-LABEL: func.func @transposed_for_a_product(
+// CHECK:       tpu.matmul %a, %b, {{.*}}<[1], [1], [0], [0], [0, 0, 1, 0], [], []>{{.*}} : vector<16x128xf32>, vector<64x128xf32>
+func.func @transposed_for_a_product(%a: vector<16x128xf32>, %b: vector<64x128xf32>, %c: vector<16x64xf32>) -> vector<16x64xf32> {
+  %0 = vector.transpose %b, [1, 0] : vector<64x128xf32> to vector<128x64xf32>
+  %1 = tpu.matmul %a, %0, %c {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs_hint = false} : vector<16x128xf32>, vector<128x64xf32>, vector<16x64xf32> -> vector<16x64xf32>
+  func.return %1 : vector<16x64xf32>
+}
+
+// Where the contracted columns would be filled up with zeros in many registers, it does not.
+// CHECK-LABEL: func.func @transposed_with_zeros(
+// CHECK:       vector.transpose %b, [1, 0]
+func.func @transposed_with_zeros(%a: vector<16x64xf32>, %b: vector<64x64xf32>, %c: vector<16x64xf32>) -> vector<16x64xf32> {
+  %0 = vector.transpose %b, [1, 0] : vector<64x64xf32> to vector<64x64xf32>
+  %1 = tpu.matmul %a, %0, %c {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs_hint = false} : vector<16x64xf32>, vector<64x64xf32>, vector<16x64xf32> -> vector<16x64xf32>
+  func.return %1 : vector<16x64xf32>
+}
+
 // CHECK-LABEL: func.func @narrow_integers(
 // CHECK:       arith.extsi %a
 // CHECK-NEXT:  arith.extsi %b
