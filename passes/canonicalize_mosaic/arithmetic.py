@@ -12,6 +12,7 @@ from pallasite.dialects.predicates import is_unsigned
 from pallasite.dialects.types import Dense, bit_width, element_of, is_float, is_vector, splat
 from pallasite.passes.canonicalize_mosaic.bits_of_floats import equated_by_bits
 from pallasite.passes.canonicalize_mosaic.compares import (
+    compared_by_sign,
     compared_in_halves,
     compared_packed,
     ordered,
@@ -106,6 +107,8 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
     if isinstance(op, arith.CmpiOp):
         if compared_packed(op, r.target):
             return None
+        if (compared := compared_by_sign(op, r)) is not None:
+            return compared
         if compared_in_halves(op, r.target):
             return r.again(
                 op, [r.to_i16(v, not _unsigned_compare(op)) for v in op.operands], op.result.type

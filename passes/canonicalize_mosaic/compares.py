@@ -87,6 +87,39 @@ def compared_in_halves(op: arith.CmpiOp, target: Target) -> bool:
     return halves and narrow and _governs(op.result, 16, ())
 
 
+_SIGNS = {
+    ("slt", 0): "slt", ("sle", -1): "slt", ("sge", 0): "sge", ("sgt", -1): "sge",
+    ("sgt", 0): "sgt", ("sge", 1): "sgt", ("sle", 0): "sle", ("slt", 1): "sle",
+}  # fmt: skip
+"""Comparisons with constants that are comparisons with zero."""
+
+
+def compared_by_sign(op: arith.CmpiOp, r: Legalizer) -> SSAValue | None:
+    """Bytes compared with zero, where registers find bytes equal and do not order them: by their
+    highest bits."""
+    number = arith.splat_number(op.rhs)
+    if number is None or bit_width(element_of(op.lhs)) != 8:
+        return None
+    predicate = _SIGNS.get((op.predicate_name, int(number)))
+    packed = 8 in r.target.equated_bits - r.target.ordered_bits
+    if predicate is None or not packed or r.target.narrowest_select_bits > 8:
+        return None
+    if not _governs(op.result, 8, ()):
+        return None
+    kind = cast("VectorType[Attribute]", op.lhs.type)
+    zero, highest = (r.emit(arith.ConstantOp(splat(kind, n))) for n in (0, -128))
+    sign = r.emit(arith.AndIOp(op.lhs, highest))
+    if predicate in ("slt", "sle"):
+        mask = r.emit(arith.CmpiOp(sign, zero, "ne"))
+        if predicate == "slt":
+            return mask
+        return r.emit(arith.OrIOp(mask, r.emit(arith.CmpiOp(op.lhs, zero, "eq"))))
+    mask = r.emit(arith.CmpiOp(sign, zero, "eq"))
+    if predicate == "sge":
+        return mask
+    return r.emit(arith.AndIOp(mask, r.emit(arith.CmpiOp(op.lhs, zero, "ne"))))
+
+
 def _governs(mask: SSAValue, bits: int, ordered: Sequence[SSAValue]) -> bool:
     """Whether `mask`, alone or with masks of such data, chooses between values of `bits` bits, but
     not the larger or smaller of `ordered`: of these the TPU compiler makes an extremum, which

@@ -63,6 +63,21 @@ func.func @transposed_with_zeros(%a: vector<16x64xf32>, %b: vector<64x64xf32>, %
   func.return %1 : vector<16x64xf32>
 }
 
+// Bytes are compared with zero by their signs, which registers find equal as they are.
+// CHECK-LABEL: func.func @bytes_by_sign(
+// CHECK:       arith.constant dense<-128> : vector<32x128xi8>
+// CHECK-NEXT:  [[S:%[0-9]+]] = arith.andi %a, {{.*}}
+// CHECK-NEXT:  [[L:%[0-9]+]] = arith.cmpi eq, [[S]], {{.*}} : vector<32x128xi8>
+// CHECK-NEXT:  [[N:%[0-9]+]] = arith.cmpi ne, %a, {{.*}} : vector<32x128xi8>
+// CHECK-NEXT:  [[M:%[0-9]+]] = arith.andi [[L]], [[N]]
+// CHECK-NEXT:  arith.select [[M]], %a, %b
+func.func @bytes_by_sign(%a: vector<32x128xi8>, %b: vector<32x128xi8>) -> vector<32x128xi8> {
+  %z = arith.constant dense<0> : vector<32x128xi8>
+  %0 = arith.cmpi sgt, %a, %z : vector<32x128xi8>
+  %1 = arith.select %0, %a, %b : vector<32x128xi1>, vector<32x128xi8>
+  func.return %1 : vector<32x128xi8>
+}
+
 // CHECK-LABEL: func.func @narrow_integers(
 // CHECK:       arith.extsi %a
 // CHECK-NEXT:  arith.extsi %b
