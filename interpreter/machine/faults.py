@@ -41,18 +41,20 @@ def block_outside(place: Sequence[int], sizes: Sequence[int], extents: Sequence[
     return [BLOCK_INSIDE]
 
 
+_ALONE = "call the kernel on several devices: within jax.shard_map over a mesh of them"
+_NEIGHBOURS = (
+    "the neighbours of device i are lax.rem(i + 1, n) and lax.rem(i + n - 1, n), as lax.rem keeps "
+    "the sign"
+)
+
+
 def no_such_device(index: int, count: int, at: SourceLocation | None) -> ExecutionError:
     """The refusal of the logical id `index` on a machine of `count` devices."""
     return ExecutionError(
         "no-such-device",
         f"device id {index} in a machine of {count} devices",
         at,
-        [
-            Note(
-                "the neighbours of device i are lax.rem(i + 1, n) and lax.rem(i + n - 1, n), "
-                "as lax.rem keeps the sign"
-            )
-        ],
+        [Note(_ALONE if count == 1 else _NEIGHBOURS)],
     )
 
 

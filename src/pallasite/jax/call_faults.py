@@ -127,6 +127,16 @@ FAULTS_OF_CALLS = (
     ),
     Fault(
         ValueError,
+        r"safe_zip\(\) argument",
+        "a block has a size in each dimension of its array",
+        (
+            "write as many sizes, and numbers in the index map, as the ref has dimensions",
+            "write None for a dimension of size 1 that the kernel shall not see: (None, 8, 128)",
+        ),
+        "mosaic/pipeline.py",
+    ),
+    Fault(
+        ValueError,
         "Block shape for.* same number of dimensions as the array",
         "a block has a size in each dimension of its array",
         (
@@ -242,6 +252,12 @@ FAULTS_OF_OTHER_THREADS = (
 
 FAULTS_OF_MAPS = (
     Fault(
+        ValueError,
+        "index_map returned a mutable array reference",
+        "an index map returns numbers, of a prefetched table one that it reads",
+        ("write lambda i, table: (table[i], 0)",),
+    ),
+    Fault(
         TypeError,
         r"^object of type 'NoneType' has no len\(\)|is not a valid JAX type",
         "an index map returns the number of a block in each dimension",
@@ -284,6 +300,12 @@ FAULTS_OF_MAPS = (
 
 FAULTS_OF_ALIASES = (
     Fault(
+        jax.errors.UnexpectedTracerError,
+        "with type Ref<",
+        "a ref is memory of the kernel that is given it",
+        ("pass what it holds to this kernel too: what one kernel leaves for another is a result",),
+    ),
+    Fault(
         TypeError,
         "'AbstractRef' object is not iterable",
         "scratch is a list, with a ref for each in it",
@@ -313,7 +335,7 @@ FAULTS_OF_ALIASES = (
         ),
     ),
 )
-"""What JAX says of `input_output_aliases`."""
+"""What JAX says of `input_output_aliases`, scratch and refs of other kernels."""
 
 FAULTS_OF_MAPPING = (
     Fault(
