@@ -198,7 +198,7 @@ def test_a_step_does_not_fetch_for_the_next_core(semantics: str) -> None:
             return
         with pytest.raises(Diagnostic) as caught:
             jax.block_until_ready(call(x))
-    assert "still in flight after the scope of %blocks" in caught.value.message
+    assert "still in flight after the scope of scratch 0 (%blocks)" in caught.value.message
     assert any("of their own" in note.message for note in caught.value.notes)
 
 
