@@ -1,4 +1,5 @@
-"""Advice about buffers of a kernel that are loaded before anything can have written them.
+"""Advice about buffers of a kernel that are loaded before anything can have written them, maybe on
+one of two cores only.
 
 Blocks of outputs and scratch begin undefined, also a block whose array shares the memory of an
 input (spec/pallas_semantics.md 1.7). Told is only what certainly happens in the first step: the
@@ -8,10 +9,10 @@ only a run shows is found by the check `init`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from pallasite.diagnostics import UNINITIALISED, Diagnostic, Note
 from pallasite.dialects import memref, scf, tpu
@@ -23,8 +24,9 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
 from pallasite.dialects.walking import of_kind
 from pallasite.passes.accesses import ACCESSES, base_of, stores
-from pallasite.passes.check_kernel.outputs import is_called
+from pallasite.passes.check_kernel.outputs import is_called, points_of
 from pallasite.passes.effects import is_pure
+from pallasite.targets import targets_with
 
 _CHOICES = (
     "arith.andi", "arith.muli", "arith.ori", "arith.select", "arith.xori", "tpu.dynamic_gather",
@@ -41,11 +43,13 @@ _SET_FIRST = (
 
 def first_read_advice(kernel: Kernel, call: Call | None) -> Iterator[Diagnostic]:
     """A warning for each buffer of `kernel`, in form `mosaic`, whose first access certainly reads
-    what nobody has written."""
+    what nobody has written; or would, if two cores shared the grid."""
+    axes = _shared(kernel)
     for buffer, what, rewrite in _undefined(kernel, call):
         if memory_space(buffer.type) not in ("vmem", "smem", None):
             continue
-        found = _FirstRead(buffer).found(kernel.func.body.block)
+        first = _FirstRead(buffer)
+        found = first.found(kernel.func.body.block)
         if found is not None:
             yield Diagnostic(
                 UNINITIALISED,
@@ -54,6 +58,38 @@ def first_read_advice(kernel: Kernel, call: Call | None) -> Iterator[Diagnostic]
                 [Note(rewrite)],
                 severity="warning",
             )
+        elif axes and buffer not in kernel.operands:
+            first.skipped = lambda region: axes <= dict(points_of(region, kernel)).keys()
+            if (found := first.found(kernel.func.body.block)) is not None:
+                yield _of_one_core(what, found, min(axes))
+
+
+def _shared(kernel: Kernel) -> set[int]:
+    """The grid axes that two cores may share: the parallel ones in front."""
+    sizes, shared = kernel.grid or (), set[int]()
+    for axis, (kind, steps) in enumerate(zip(kernel.semantics, sizes, strict=False)):
+        if kind != "parallel":
+            break
+        if steps not in (0, 1):
+            shared.add(axis)
+    return shared
+
+
+def _of_one_core(what: str, load: Operation, axis: int) -> Diagnostic:
+    """The warning of scratch that is set in the first step of all, not in that of each core."""
+    return Diagnostic(
+        "parallel-carried-scratch",
+        f"grid axis {axis} is parallel, but {what} is set in one step of it, and loaded in others",
+        source_location(load),
+        [
+            Note(
+                f"two cores that share the axis ({targets_with(lambda t: t.cores > 1)}) have each "
+                "scratch of their own: one of them finds what nobody wrote"
+            ),
+            Note(f"set it in every step of axis {axis}, or call the axis arbitrary"),
+        ],
+        severity="warning",
+    )
 
 
 def _undefined(kernel: Kernel, call: Call | None) -> Iterator[tuple[SSAValue, str, str]]:
@@ -99,6 +135,8 @@ class _FirstRead:
         self.writes: set[Operation] = set()
         """All other uses: what is not known to leave the buffer as it is."""
         self.remote = False
+        self.skipped: Callable[[Region], bool] = lambda region: False
+        """Which regions do not run."""
         refs = [buffer]
         while refs:
             for use in refs.pop().uses:
@@ -132,6 +170,8 @@ class _FirstRead:
             if op in self.loads and _is_kept(op.results[0]):
                 return op, True
             for region in op.regions:
+                if self.skipped(region):
+                    continue
                 if _runs(op) and len(region.blocks) == 1:
                     load, untouched = self._first(region.block)
                     if load is not None or not untouched:

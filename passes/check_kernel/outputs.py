@@ -14,7 +14,7 @@ from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 
 from pallasite.diagnostics import UNWRITTEN, Diagnostic, Note
 from pallasite.dialects import arith, scf, tpu
@@ -106,7 +106,7 @@ def _left_out(
     axes, blocks = _axes(kernel, window), _blocks(window, array)
     if axes is None:
         return None
-    grid, points = kernel.grid or (), {_points(op, kernel) for op in writes}
+    grid, points = kernel.grid or (), {points_of(op.parent_region(), kernel) for op in writes}
     steps = prod(grid[axis] for axis in axes)
     reached = sum(prod(grid[n] for n in axes if n not in dict(point)) for point in points)
     if reached < min(steps, blocks):
@@ -157,10 +157,9 @@ def _axes(kernel: Kernel, window: Window) -> Collection[int] | None:
     return range(len(grid)) if kernel.prefetch else axes_used(index_map, len(grid))
 
 
-def _points(op: Operation, kernel: Kernel) -> frozenset[tuple[int, int]]:
-    """The grid axes along which `op` runs in one step only, and which that is."""
+def points_of(region: Region | None, kernel: Kernel) -> frozenset[tuple[int, int]]:
+    """The grid axes along which `region` runs in one step only, and which that is."""
     points: set[tuple[int, int]] = set()
-    region = op.parent_region()
     while region is not None and (parent := region.parent) is not None:
         if isinstance(parent, scf.IfOp) and region is parent.true_region:
             points |= _where(parent.cond, kernel)

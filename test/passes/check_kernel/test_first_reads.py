@@ -100,3 +100,33 @@ def test_what_is_loaded_first(text: str, what: str, rewrite: str, form: str) -> 
 )  # fmt: skip
 def test_what_may_be_written_first(text: str) -> None:
     assert not told_of(text)
+
+
+SET_FIRST = guarded(load("z", "x") + store("z", "s")) + load("a", "s") + store("a", "o")
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [
+        ("grid (i = 2 parallel)", True),
+        ("grid (i = 2 arbitrary)", False),
+        ("grid (i = 1 parallel)", False),
+        # Each core comes to the first step of the axis that is not shared.
+        ("grid (i = 2 parallel, j = 2 parallel)", False),
+        ("grid (i = 2 parallel, j = 2 arbitrary)", True),
+        ("grid (j = 2 parallel, i = 2 arbitrary)", False),
+    ],
+)
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "tiles"])
+def test_scratch_that_is_set_for_one_core(grid: str, told: bool, form: str) -> None:
+    text = kernel(SET_FIRST, grid=grid)
+    if grid.startswith("grid (j"):
+        text = text.replace("pallas.program_id 0", "pallas.program_id 1").replace(
+            "(i, 0)", "(j, 0)"
+        )
+    if "i = 1" in grid:
+        text = text.replace("tensor<16x", "tensor<8x")
+    # Blocks that cores share are told of, too.
+    found = [d for d in told_of(text, form) if d.code != "parallel-shared-block"]
+    assert [d.code for d in found] == ["parallel-carried-scratch"] * told
+    assert all(d.location is not None for d in found)
