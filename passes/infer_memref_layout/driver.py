@@ -44,7 +44,11 @@ from pallasite.layouts.tiling import (
 )
 from pallasite.passes.divisibility import remainder
 from pallasite.passes.infer_memref_layout.known_sizes import know_sizes
-from pallasite.passes.infer_memref_layout.parts_of_tiles import rows_of_column, slice_part_of_tiles
+from pallasite.passes.infer_memref_layout.parts_of_tiles import (
+    rows_of_column,
+    slice_part_of_tiles,
+    take_from_whole,
+)
 from pallasite.passes.infer_memref_layout.single_rows import (
     LAYOUT_VIEWS,
     needs_single_rows,
@@ -187,6 +191,8 @@ def _lay_out_root(value: SSAValue) -> None:
 
 def _lay_out_view(op: Operation) -> None:
     """Gives a view the layout that follows from the ref that it is of, or raises `Unsupported`."""
+    if isinstance(op, tpu.MemrefSliceOp):
+        take_from_whole(op)
     source, result = ref_type(op.operands[0]), ref_type(op.results[0])
     tiling = tiling_of(op.operands[0].type)
     if source is None or result is None or tiling is None:

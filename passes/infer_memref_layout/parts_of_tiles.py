@@ -62,6 +62,27 @@ from pallasite.passes.infer_memref_layout.pieces import Pieces
 from pallasite.passes.laid_out import laid_out, see_operand
 
 
+def take_from_whole(op: tpu.MemrefSliceOp) -> None:
+    """Has a part of a part that may begin within a tile be one of the array itself: where the tiles
+    are is known of that only."""
+    while isinstance(outer := op.mem_ref.owner, tpu.MemrefSliceOp) and _may_begin_within(outer):
+        starts = [arith.AddiOp(a, b) for a, b in zip(outer.base_idx, op.base_idx, strict=True)]
+        for start in starts:
+            start.location = op.location
+        Rewriter.insert_op(starts, InsertPoint.before(op))
+        op.operands[0] = outer.mem_ref
+        for number, start in enumerate(starts, 1):
+            op.operands[number] = start.result
+
+
+def _may_begin_within(op: tpu.MemrefSliceOp) -> bool:
+    """Whether `op` may begin within a tile of its array."""
+    tiling = tiling_of(op.mem_ref.type)
+    return tiling is not None and any(
+        remainder(start, tiling.tile_of(dim)) != 0 for dim, start in enumerate(op.base_idx)
+    )
+
+
 def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
     """Replaces `op` by slices of whole tiles; False if it is left as it is."""
     source, result = op.mem_ref.type, op.result.type
