@@ -208,6 +208,7 @@ def _gather_width(op: tpu.DynamicGatherOp, target: Target) -> None:
             f"{target.name} gathers {' or '.join(map(str, sorted(known)))}-bit elements along "
             f"{'lanes' if lanes else 'sublanes'}, got {bits}-bit ones",
             "cast the operand to a 32-bit type first, of indices of int32, and the result back",
+            *_pieces_once_wide(op),
         )  # fmt: skip
     if bit_width(indices) != bits:
         raise refusal(
@@ -217,6 +218,16 @@ def _gather_width(op: tpu.DynamicGatherOp, target: Target) -> None:
             f"cast the indices to int{bits}"
             + (", or the operand to a 32-bit type" if bit_width(indices) == 32 else ""),
         )  # fmt: skip
+
+
+def _pieces_once_wide(op: tpu.DynamicGatherOp) -> list[str]:
+    """What to write besides for a gather whose elements are words, if it reaches too far then."""
+    shape, indices = op.source.type.get_shape(), op.indices.type.get_shape()
+    dim = op.dimensions.get_values()[0]
+    limit = LANES if dim == len(shape) - 1 else SUBLANES
+    if dim < len(shape) - 2 or shape[dim] <= limit:
+        return []
+    return _in_pieces(shape[dim], indices[dim], limit, dim)
 
 
 def gather_form(op: tpu.DynamicGatherOp, target: Target) -> None:
