@@ -15,7 +15,12 @@ from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 import pallasite  # noqa: E402
-from pallasite.diagnostics import ExecutionError, Unsupported, UsageError  # noqa: E402
+from pallasite.diagnostics import (  # noqa: E402
+    ExecutionError,
+    KernelWarning,
+    Unsupported,
+    UsageError,
+)
 from pallasite.jax import simulate  # noqa: E402
 
 from .support import line_of  # noqa: E402
@@ -86,7 +91,7 @@ def test_finding() -> None:
             body, out_shape=x, scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)]
         )(x)
     )
-    with simulate():
+    with simulate(), pytest.warns(KernelWarning, match="uninitialised-read"):
         f(x)
     with simulate(checks=("init",)), pytest.raises(pallasite.Diagnostic) as caught:
         f(x)

@@ -173,13 +173,21 @@ def test_products_of_unsigned_integers(dtype: str, target: str) -> None:
     x = RANDOM.integers(0, greatest, (16, 128), endpoint=True).astype(dtype)
     y = RANDOM.integers(0, 2, (128, 128)).astype(dtype)
 
-    def right(x: Any, y: Any) -> Any:
+    def by_bfloat16(x: Any, y: Any) -> Any:
+        x, y = x.astype(jnp.bfloat16), y.astype(jnp.bfloat16)
+        return jnp.dot(x, y, preferred_element_type=jnp.float32).astype(jnp.int32)
+
+    def by_float32(x: Any, y: Any) -> Any:
         x, y = x.astype(jnp.float32), y.astype(jnp.float32)
         return jnp.dot(x, y, precision=lax.Precision.HIGHEST).astype(jnp.int32)
 
+    says, right = {
+        "uint8": ("bfloat16, with preferred_element_type=jnp.float32", by_bfloat16),
+        "uint16": ("float32, with precision=lax.Precision.HIGHEST", by_float32),
+    }[dtype]
     follow(
         lambda x, y: jnp.dot(x, y, preferred_element_type=jnp.int32),
-        "cast both operands to float32, with precision=lax.Precision.HIGHEST",
+        f"cast both operands to {says}",
         right, [x, y], x.astype(np.int32) @ y.astype(np.int32), target,
     )  # fmt: skip
 

@@ -304,7 +304,7 @@ def test_a_copy_that_nobody_waits_for() -> None:
     with simulate(checks=("sync",)), pytest.raises(Exception) as caught:
         call(body, X, in_specs=[ANYWHERE], scratch_shapes=scratch)
     text = told(caught.value)
-    assert "copy.wait()" in text and "%s belongs to the kernel here" in text
+    assert "copy.wait()" in text and "scratch 0 (%s) belongs to the kernel here" in text
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -76,6 +76,7 @@ def run(kernel: Prepared, row: int, value: float, devices: int = 1, **options: i
     return outcome.outputs[-1][0]
 
 
+@pytest.mark.filterwarnings("ignore:.*uninitialised-read")
 @pytest.mark.parametrize("driver", ["compiled", "reference"])
 @pytest.mark.parametrize("poison", [0, 1])
 @pytest.mark.parametrize("form", ["mosaic", "tiles", "vreg"])

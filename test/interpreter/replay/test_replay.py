@@ -210,6 +210,7 @@ def test_a_script_holds_no_array_of_a_call() -> None:
     assert is_replayed(prepared) and not any(ref() is not None for ref in held)
 
 
+@pytest.mark.filterwarnings("ignore:.*uninitialised-read")
 @pytest.mark.parametrize("before", ["", copy("other", "other", (BUFFER, BUFFER))])
 def test_what_nobody_wrote_is_poison_in_every_run(before: str) -> None:
     """The buffer is not written, or only with itself, and has memory that an earlier run filled."""
