@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
-from pallasite.diagnostics import Unsupported
+from pallasite import lower
+from pallasite.diagnostics import Diagnostic, KernelWarning, Unsupported
 from pallasite.frontend import read
 from pallasite.passes.check_kernel import check_kernel
 from pallasite.targets import get_target
@@ -14,6 +17,14 @@ VMEM, SMEM, ANY = (f"#tpu.memory_space<{s}>" for s in ("vmem", "smem", "any"))
 
 def memref(shape: str, space: str = VMEM) -> str:
     return f"memref<{shape}, {space}>"
+
+
+def told_of(text: str, form: str = "tiles") -> list[Diagnostic]:
+    """The warnings of a kernel in form `pallas` that is lowered."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        lower(read(text), form=form)
+    return [w.message.diagnostic for w in told if isinstance(w.message, KernelWarning)]
 
 
 def kernel(arguments: str, body: str, scratch: int = 0) -> str:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 
-from pallasite import lower
-from pallasite.diagnostics import Diagnostic, KernelWarning
-from pallasite.frontend.text import read_text as read
+from ..checking import told_of
 
 VMEM = "#tpu.memory_space<vmem>"
 BLOCK = f"memref<8x128xf32, {VMEM}>"
@@ -54,13 +50,6 @@ def kernel(body: str, output: str = IN_BLOCKS, aliased: str = "", grid: str = GR
     {{
       {body}
     }}"""
-
-
-def told_of(text: str, form: str = "mosaic") -> list[Diagnostic]:
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        lower(read(text), form=form)
-    return [w.message.diagnostic for w in told if isinstance(w.message, KernelWarning)]
 
 
 @pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pallasite import lower, run
-from pallasite.diagnostics import Diagnostic, KernelWarning
+from pallasite import run
+from pallasite.diagnostics import KernelWarning
 from pallasite.frontend.text import read_text as read
+
+from ..checking import told_of
 
 VMEM = "#tpu.memory_space<vmem>"
 ROWS = f"%a = pallas.load %x[ds(0, 8), :] : memref<16x128xf32, {VMEM}>\n"
@@ -39,13 +40,6 @@ def guarded(axis: int, step: int) -> str:
       {BLOCK}
     }}
     """
-
-
-def told_of(text: str, form: str = "tiles") -> list[Diagnostic]:
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        lower(read(text), form=form)
-    return [w.message.diagnostic for w in told if isinstance(w.message, KernelWarning)]
 
 
 @pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])
