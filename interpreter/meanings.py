@@ -21,7 +21,8 @@ from xdsl.ir import Operation
 from pallasite.interpreter.facts import Facts
 
 __all__ = [
-    "Factory", "Facts", "Function", "Meaning", "Narrowing", "Staged", "effect", "lookup", "meaning",
+    "Factory", "Facts", "Function", "Meaning", "Narrowing", "Staged", "Steered", "effect",
+    "lookup", "meaning",
 ]  # fmt: skip
 
 Function = Callable[..., Any]
@@ -54,6 +55,19 @@ class Narrowing:
 
     def __call__(self, *operands: Any) -> Any:
         return self.whole(*operands)
+
+
+@dataclass(frozen=True, eq=False)
+class Steered:
+    """A meaning of an array and of what says where its elements go: who knows the second when a
+    program is written has a quicker function of the first."""
+
+    whole: Function
+    by: Callable[[Any], Function]
+    """The function of the first operand, by the second one."""
+
+    def __call__(self, array: Any, steering: Any) -> Any:
+        return self.whole(array, steering)
 
 
 @dataclass(frozen=True)

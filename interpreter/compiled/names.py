@@ -12,7 +12,9 @@ from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.interpreter.compiled.brief import Memory
 from pallasite.interpreter.compiled.fold import uniform
+from pallasite.interpreter.compiled.packs import spread
 from pallasite.interpreter.limits import Elements, last_users
+from pallasite.interpreter.meanings import Function, Steered
 
 if TYPE_CHECKING:
     from pallasite.interpreter.compiled.compiled import Program
@@ -108,6 +110,16 @@ class Names:
         if type(op) not in QUICK:
             return self._uses(op)
         return [self._thin(operand) or self._names[operand] for operand in op.operands]
+
+    def _steered(
+        self, fn: Function, op: Operation, names: Sequence[str], count: int | None = None
+    ) -> tuple[Function, Sequence[str]]:
+        """`fn`, which is what `op` means, of a grid of `count` registers perhaps, and `names` of
+        its operands; or a function of the first one, if `fn` knows one by what the second is."""
+        if not isinstance(fn, Steered) or op.operands[1] not in self._known:
+            return fn, names
+        known = self._known[op.operands[1]]
+        return fn.by(known if count is None else spread(known, count)), names[:1]
 
     def _thin(self, value: SSAValue) -> str | None:
         """A name for a known vector of one number as one element, None if it is none."""

@@ -112,6 +112,8 @@ class PackWriter(ReuseWriter, ABC):
             fn = meaning_of_pack(first, count, self.program.facts)
             if fn is None:
                 return False
+            if all(op.operands[-1] is first.operands[-1] for op in ops):
+                fn, arrays = self._steered(fn, first, [str(a) for a in arrays], count)
             names = [self._held(str(a), n) for n, a in enumerate(arrays)]
             self._is_own(ops, fn)
             if bury:

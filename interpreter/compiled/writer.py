@@ -198,14 +198,15 @@ class FunctionWriter(CopyWriter):
             self._names[op.results[0]] = self._bind("k", known)
             self._known[op.results[0]] = known
             return
-        operands = self._operands(op)
+        fn, operands = self._steered(fn, op, self._operands(op))
         if not effect and self._store_result(op, fn, operands):
             return
         if not effect:
             self._is_own([op], fn)
             fn, over = self._over([op], fn)
-            operands += [] if over is None else [f"out={self._names[op.operands[over]]}"]
-        arguments = ", ".join((["core"] if effect else []) + operands)
+            if over is not None:
+                operands = [*operands, f"out={self._names[op.operands[over]]}"]
+        arguments = ", ".join([*(["core"] if effect else []), *operands])
         self._bury(op)
         name = self._bind_effect(fn, type(op)) if effect else self._bind("f", fn)
         call = f"{'yield from ' if blocking else ''}{name}({arguments})"

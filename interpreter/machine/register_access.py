@@ -101,7 +101,7 @@ class Access:
             self._look = self.viewer(ref.codec, ref.base, ref.buffer.bytes)
             if self._look is None:
                 return self.load(ref)
-        # A new object each time: that a value is the same object means that it has not changed.
+        # A new object each time: recorders tell values apart by these.
         return self._look.view()
 
     def stored(self, codec: Codec, base: int, memory: Array) -> Array | None:

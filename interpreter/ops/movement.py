@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from pallasite.dialects import tpu
 from pallasite.dialects.registers import check_mask
 from pallasite.dialects.types import AnyVector, grid_shape, register_rank, shape_of
-from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.meanings import Facts, Function, Steered, meaning
 from pallasite.interpreter.ops.shape import box_mask
 from pallasite.interpreter.values import Array, carrier, poison
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -123,7 +122,7 @@ def sublane_shuffle(op: tpu.SublaneShuffleOp, facts: Facts) -> Function:
     return lambda lhs, rhs: take(np.concatenate((lhs, rhs), dim))
 
 
-def _gather_along(shape: tuple[int, ...], dim: int) -> Function:
+def _gather_along(shape: tuple[int, ...], dim: int) -> Steered:
     """Element numbers in row-major order, computed from the position and the index along `dim`."""
     size, stride = shape[dim], prod(shape[dim + 1 :])
     base = np.arange(prod(shape), dtype=np.intp).reshape(shape)
@@ -137,7 +136,7 @@ def _gather_along(shape: tuple[int, ...], dim: int) -> Function:
         place += base
         return place
 
-    def of_known(index: Array) -> Function:
+    def by(index: Array) -> Function:
         first = int(index.flat[0]) % size
         if (index % size == first).all():
             box = (slice(None),) * dim + (slice(first, first + 1),)
@@ -145,18 +144,7 @@ def _gather_along(shape: tuple[int, ...], dim: int) -> Function:
         place = places(index)
         return lambda x: x.reshape(-1).take(place, mode="clip")
 
-    last: list[Any] = [None, None]
-
-    def function(x: Array, index: Array) -> Array:
-        # An index that comes again is one that the program holds, and does not change.
-        if index is not last[0]:
-            last[:] = index, None
-            return x.reshape(-1).take(places(index), mode="clip")
-        if last[1] is None:
-            last[1] = of_known(index)
-        return last[1](x)
-
-    return function
+    return Steered(lambda x, index: x.reshape(-1).take(places(index), mode="clip"), by)
 
 
 @meaning(tpu.DynamicGatherOp)

@@ -89,6 +89,15 @@ def test_dynamic_gather_by_an_index_that_comes_again(meaning, dim, kind):
         np.testing.assert_array_equal(gather(x, index), expected)
 
 
+def test_dynamic_gather_by_an_index_that_changes(meaning):
+    """What scripts read in memory is one object, whatever memory holds."""
+    text = f"%r = tpu.dynamic_gather %a[%i] in [1] : {R}, vector<8x128xi32> -> {R}"
+    gather, index = meaning(text, a=R, i="vector<8x128xi32>"), np.zeros((8, 128), np.int32)
+    for _ in range(4):
+        index[...] = SEED.integers(0, 128, (8, 128))
+        np.testing.assert_array_equal(gather(X, index), np.take_along_axis(X, index, 1))
+
+
 def test_dynamic_gather_along_no_dimension_reads_no_index(meaning):
     text = f"%r = tpu.dynamic_gather %a[%i] in [] : {R}, vector<8x128xi32> -> {R}"
     index = SEED.integers(-200, 200, (8, 128), dtype=np.int32)
