@@ -167,7 +167,17 @@ def _unrounded(type: AnyVector, dims: Sequence[int], fold: Fold) -> Function:
     if fold.ufunc in (np.add, np.multiply):
         # Modulo the width of the carrier, of which less is left of narrower elements.
         return wrapped(type, lambda x: fold.ufunc.reduce(x, axis=axes, keepdims=True, dtype=dtype))
-    return lambda x: fold.ufunc.reduce(x, axis=axes, keepdims=True)
+    if not is_float(type):
+        return lambda x: fold.ufunc.reduce(x, axis=axes, keepdims=True)
+
+    def extreme(x: Array) -> Array:
+        found = fold.ufunc.reduce(x, axis=axes, keepdims=True)
+        if x.flags.c_contiguous or not np.isnan(found).any():
+            return found
+        # Which of several NaNs it is depends on where elements lie, which is nobody's business.
+        return fold.ufunc.reduce(np.ascontiguousarray(x), axis=axes, keepdims=True)
+
+    return extreme
 
 
 def _combiner(fold: Fold, type: Attribute) -> Function:

@@ -86,6 +86,20 @@ def test_maximum_propagates_nan(meaning):
     assert np.isnan(result[0])
 
 
+@pytest.mark.parametrize("dim", [2, 3])
+def test_the_greatest_of_several_nans_is_the_same_wherever_they_lie(meaning, dim):
+    """Scripts see an array where memory has it, and runs a copy of it."""
+    v = vector((2, 3, 8, 128))
+    x = SEED.standard_normal((2, 3, 8, 128)).astype(np.float32)
+    nans = SEED.integers(0, 1 << 22, x.shape).astype(np.uint32) | 0x7FC00000
+    x = np.where(SEED.random(x.shape) < 0.3, nans.view(np.float32), x)
+    attributes = f"{{dim = {dim} : i64, kind = #tpu.reduction_kind<max>}}"
+    greatest = meaning(f"%r = tpu.all_reduce %a {attributes} : {v} -> {v}", a=v)
+    for order in ((0, 2, 1, 3), (3, 2, 1, 0), (0, 1, 3, 2)):
+        other = x.transpose(order).copy().transpose(np.argsort(order))
+        assert greatest(other).tobytes() == greatest(x).tobytes()
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 def test_all_reduce_puts_the_result_everywhere(meaning, kind, dim):
