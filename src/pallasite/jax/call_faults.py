@@ -83,6 +83,16 @@ FAULTS_OF_CALLS = (
     ),
     Fault(
         AttributeError,
+        "'functools.partial' object has no attribute 'get_ref_aval'",
+        "pltpu.emit_pipeline_with_allocations gives a pipeline, and a function that is given the "
+        "same refs and makes its buffers",
+        (
+            "call it: pl.run_scoped(lambda buffers: pipeline(x, out, allocations=buffers), "
+            "make_allocations(x, out))",
+        ),
+    ),
+    Fault(
+        AttributeError,
         "no attribute 'get_ref_aval'",
         "scratch says which memory it is in",
         ("write pltpu.VMEM(shape, dtype) or pltpu.SMEM(shape, dtype)",),
@@ -106,7 +116,7 @@ FAULTS_OF_CALLS = (
     ),
     Fault(
         ValueError,
-        "should return None",
+        "should return None|mpmd_map returned a mutable array reference",
         "a kernel returns nothing",
         ("store the result to the ref of the output: out[...] = value",),
     ),
@@ -185,8 +195,10 @@ FAULTS_OF_STEPS = (
         "^$",
         "only a kernel that runs is at a step of a grid",
         (
-            "call pl.program_id and pl.num_programs in the kernel's function",
+            "call pl.program_id and pl.num_programs in the kernel of a pl.pallas_call",
             "an index map takes the step as its parameter: lambda i: (i, 0)",
+            "a kernel of pl.kernel has no grid: lax.axis_index(name) is its core in the mesh, and "
+            "@pl.loop(0, n) or pltpu.emit_pipeline goes through blocks",
         ),
     ),
 )

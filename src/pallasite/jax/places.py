@@ -14,6 +14,9 @@ from pallasite.dialects.locations import position_of
 from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.frontend.jaxprs.locations import is_users, location_of
 
+_WRITTEN = "<string>"
+"""The file of functions that `dataclass` writes."""
+
 
 def frames_of(traceback: TracebackType | None) -> Generator[tuple[str, int, int]]:
     """File, line and column of what was running, from the outermost."""
@@ -28,7 +31,7 @@ def frames_of(traceback: TracebackType | None) -> Generator[tuple[str, int, int]
 def place_in(frames: list[tuple[str, int, int]]) -> SourceLocation | None:
     """The innermost of `frames` (`frames_of`) that is the user's."""
     for frame in reversed(frames):
-        if is_users(frame[0]) and frame[0] != "<string>":  # written by `dataclass`
+        if is_users(frame[0]) and frame[0] != _WRITTEN:
             return SourceLocation(*frame)
     return None
 
@@ -69,8 +72,9 @@ def said_in(error: Exception) -> SourceLocation | None:
 def calling_line() -> SourceLocation | None:
     """The user's line that calls the kernel."""
     for frame in _callers():
-        if is_users(frame.f_code.co_filename):
-            return SourceLocation(frame.f_code.co_filename, frame.f_lineno)
+        file = frame.f_code.co_filename
+        if is_users(file) and file != _WRITTEN:
+            return SourceLocation(file, frame.f_lineno)
     return None
 
 

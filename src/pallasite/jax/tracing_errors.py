@@ -19,6 +19,9 @@ from typing import Any
 import jax
 from jax._src.pallas import core as pallas_core
 from jax._src.pallas import mpmd, pallas_call
+from jax._src.pallas.mosaic import sc_core
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 from pallasite.diagnostics import Diagnostic, Note, Unsupported
 from pallasite.frontend.jaxprs.locations import is_users
@@ -34,6 +37,13 @@ from pallasite.jax.call_faults import (
 from pallasite.jax.captured import replace_function
 from pallasite.jax.fault import Fault
 from pallasite.jax.loop_faults import FAULTS_OF_LOOPS
+from pallasite.jax.parameter_faults import (
+    FAULTS_OF_CORES,
+    FAULTS_OF_KERNELS,
+    FAULTS_OF_LIMITS,
+    FAULTS_OF_NAMES,
+    FAULTS_OF_PARAMETERS,
+)
 from pallasite.jax.places import (
     beginning,
     beginning_of_function,
@@ -60,6 +70,13 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     grid_spec.__init__ = _explained(simulating, grid_spec.__init__, FAULTS_OF_GRIDS)
     pallas_core._convert_out_shape_to_aval = _explained(simulating, result)
     pallas_core.axis_frame = _explained(simulating, step, FAULTS_OF_STEPS)
+    parameters: Any = pltpu.CompilerParams
+    parameters.__init__ = _explained(simulating, parameters.__init__, FAULTS_OF_PARAMETERS)
+    replace_function(pl.kernel, lambda kernel: _explained(simulating, kernel, FAULTS_OF_KERNELS))
+    replace_function(
+        sc_core.get_sparse_core_info,
+        lambda cores: _explained(simulating, cores, FAULTS_OF_CORES),
+    )
 
 
 def _explained(
@@ -93,7 +110,7 @@ def _explain_kernels(simulating: Callable[[], bool]) -> None:
 
     @functools.wraps(call)
     def explained_call(*args: Any, **options: Any) -> Any:
-        return _explained(simulating, call(*args, **options), FAULTS_OF_ALIASES)
+        return _explained(simulating, call(*args, **options), FAULTS_OF_ALIASES + FAULTS_OF_NAMES)
 
     pallas_call._trace_kernel_to_jaxpr = tracing
     pallas_call._pallas_call = explained_call
@@ -134,7 +151,8 @@ def _explain_meshes(simulating: Callable[[], bool]) -> None:
 
     @functools.wraps(kernels)
     def explained_kernels(bodies: Any, *args: Any, **options: Any) -> Any:
-        return kernels([(mesh, explained_body(body)) for mesh, body in bodies], *args, **options)
+        explained = [(mesh, explained_body(body)) for mesh, body in bodies]
+        return _explained(simulating, kernels(explained, *args, **options))
 
     def explained_maps(mapped: Any) -> Callable[..., Any]:
         def explained_map(*args: Any, **options: Any) -> Any:
@@ -166,7 +184,7 @@ def explaining_derivatives(simulating: bool, params: dict[str, Any]) -> Generato
 def explaining_lowering(
     params: dict[str, Any],
     simulating: bool = True,
-    faults: tuple[Fault, ...] = FAULTS_OF_LOWERED_KERNELS,
+    faults: tuple[Fault, ...] = FAULTS_OF_LOWERED_KERNELS + FAULTS_OF_LIMITS,
 ) -> Generator[None]:
     """While JAX lowers a call of a kernel with `params`, in a simulation."""
     (jaxpr, *_) = jaxprs = _jaxprs(params)

@@ -178,6 +178,12 @@ FAULTS = (
         ("pass the ref, and not its value ref[...]",),
     ),
     Fault(
+        AttributeError,
+        r"has no attribute (add|set|get|multiply|mul|min|max|apply|divide|power|subtract)$",
+        "a ref is written in place",
+        ("write ref[i] += value, ref[i] = value or x = ref[i]",),
+    ),
+    Fault(
         Exception,
         "TransformedRefs cannot be abstractified",
         "a view of a ref is memory; only values are computed with",
@@ -194,6 +200,15 @@ FAULTS = (
         "DMA source/destination/semaphore arguments must be Refs",
         "a copy is from a ref to a ref, and takes a semaphore by its ref",
         ("write ref.at[...] instead of ref[...], of several semaphores sems.at[i]",),
+    ),
+    Fault(
+        TypeError,
+        r"(async|make_async)(_remote)?_copy\(\) missing .*'(recv_)?sem'",
+        "a copy counts its bytes on a semaphore, a remote one on one of each side",
+        (
+            "give the kernel scratch_shapes=[pltpu.SemaphoreType.DMA], and the copy its ref",
+            "pltpu.sync_copy(source, target) brings its own, and waits",
+        ),
     ),
     Fault(
         ValueError,

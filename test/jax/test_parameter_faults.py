@@ -1,0 +1,162 @@
+"""Parameters and meshes as they are mistaken: what a note says, its line, and that the rewrite
+works."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax")
+
+from jax import lax  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+from jax.experimental.pallas import tpu_sc as plsc  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+
+from .mistakes import Fault, X, call, check, scaled  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+ANYWHERE = pl.BlockSpec(memory_space=pl.ANY)
+ROWS = pl.BlockSpec((8, 128), lambda i: (i, 0))
+OUT = jax.ShapeDtypeStruct(X.shape, X.dtype)
+
+
+def parameters(**given: Any) -> Any:
+    return call(scaled, X, compiler_params=pltpu.CompilerParams(**given))
+
+
+def copies(x: Any, o: Any) -> None:
+    pltpu.sync_copy(x, o)
+
+
+def on_cores(body: Any = copies, **given: Any) -> Any:
+    return pl.kernel(body, out_type=OUT, **given)(X)
+
+
+def one_core(body: Any = copies) -> Any:
+    return on_cores(body, mesh=pltpu.create_tensorcore_mesh("core", num_cores=1))
+
+
+def copies_its_part(index: Any) -> Any:
+    def body(x: Any, o: Any) -> None:
+        start = pl.multiple_of(16 * index(), 8)
+        pltpu.sync_copy(x.at[pl.ds(start, 16)], o.at[pl.ds(start, 16)])
+
+    return body
+
+
+def with_buffers(buffers: Any) -> Any:
+    def body(x: Any, o: Any) -> None:
+        pipeline, make = pltpu.emit_pipeline_with_allocations(
+            scaled, grid=(2,), in_specs=[ROWS], out_specs=[ROWS]
+        )
+        pl.run_scoped(lambda made: pipeline(x, o, allocations=made), buffers(make, x, o))
+
+    return call(body, X, in_specs=[ANYWHERE], out_specs=ANYWHERE)
+
+
+def copies_with(*semaphores: Any) -> Any:
+    def body(x: Any, o: Any, *given: Any) -> None:
+        copy = pltpu.make_async_copy(x, o, *given)
+        copy.start()
+        copy.wait()
+
+    return call(body, X, in_specs=[ANYWHERE], out_specs=ANYWHERE, scratch_shapes=semaphores)
+
+
+def adds_in_place(add: Any) -> Any:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+        add(x, o)
+
+    return call(body, X)
+
+
+def added(x: Any, o: Any) -> None:
+    o[...] += x[...]
+
+
+LIMIT = 64 * 2**20
+FAULTS: dict[str, Fault] = {
+    "a parameter of GPUs": (
+        lambda: parameters(num_warps=4), "leave it out; pl.BlockSpec(", parameters, 2 * X,
+    ),
+    "the kind of core": (
+        lambda: parameters(kernel_type=pltpu.CoreType.TC), "leave it out: pl.pallas_call",
+        parameters, 2 * X,
+    ),
+    "no parameter": (
+        lambda: parameters(vmem_limit=LIMIT), "vmem_limit_bytes, ",
+        lambda: parameters(vmem_limit_bytes=LIMIT), 2 * X,
+    ),
+    "a limit in words": (
+        lambda: parameters(vmem_limit_bytes="64MB"), "vmem_limit_bytes=64 * 2**20",
+        lambda: parameters(vmem_limit_bytes=LIMIT), 2 * X,
+    ),
+    "a name that is no text": (
+        lambda: call(scaled, X, name=3), "name='rows'", lambda: call(scaled, X, name="rows"), 2 * X,
+    ),
+    "no mesh": (on_cores, "mesh=pltpu.create_tensorcore_mesh('core', num_cores=1)", one_core, X),
+    "a grid of a mesh": (
+        lambda: on_cores(grid=(2,)), "pltpu.emit_pipeline(f, grid=..., in_specs=..., out_specs=",
+        lambda: one_core(pltpu.emit_pipeline(
+            scaled, grid=(2,), in_specs=[ROWS], out_specs=[ROWS])), 2 * X,
+    ),
+    "a mesh of cores has no steps": (
+        lambda: one_core(copies_its_part(lambda: pl.program_id(0))), "lax.axis_index(name)",
+        lambda: one_core(copies_its_part(lambda: lax.axis_index("core"))), X,
+    ),
+    "a kernel of a mesh that returns": (
+        lambda: one_core(lambda x, o: x.shape), "store the result to the ref", one_core, X,
+    ),
+    "a kernel of a mesh that returns a ref": (
+        lambda: one_core(lambda x, o: o), "store the result to the ref", one_core, X,
+    ),
+    "buffers that nobody made": (
+        lambda: with_buffers(lambda make, x, o: make), "make_allocations(x, out))",
+        lambda: with_buffers(lambda make, x, o: make(x, o)), 2 * X,
+    ),
+    "a copy without a semaphore": (
+        copies_with, "scratch_shapes=[pltpu.SemaphoreType.DMA]",
+        lambda: copies_with(pltpu.SemaphoreType.DMA), X,
+    ),
+    "a ref as JAX's arrays are changed": (
+        lambda: adds_in_place(lambda x, o: o.at[...].add(x[...])), "ref[i] += value",
+        lambda: adds_in_place(added), 2 * X,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.since_jax("0.10.2", "meshes and their parameters by these names")
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_rewrite_works(name: str) -> None:
+    check(FAULTS[name], Path(__file__).name)
+
+
+SUBCORES = {
+    "all of them": functools.partial(
+        plsc.VectorSubcoreMesh, core_axis_name="core", subcore_axis_name="subcore"
+    ),
+    "some of them": functools.partial(
+        plsc.VectorSubcoreMesh, core_axis_name="core", subcore_axis_name="subcore",
+        num_cores=1, num_subcores=16,
+    ),
+    "their scalar ones": functools.partial(plsc.ScalarSubcoreMesh, axis_name="core"),
+}  # fmt: skip
+
+
+@pytest.mark.since_jax("0.10.2", "meshes and their parameters by these names")
+@pytest.mark.parametrize("name", SUBCORES)
+def test_chips_without_sparse_cores_are_told_of_those_with(name: str) -> None:
+    with simulate(target="v5e"), pytest.raises(RuntimeError, match="SparseCores") as caught:
+        SUBCORES[name]()
+    told = "\n".join(caught.value.__notes__)
+    assert "v5p, v6e and v7x do" in told and f"{Path(__file__).name}:" in told
+    with simulate(target="v6e"):
+        SUBCORES[name]()
