@@ -1,4 +1,4 @@
-"""Type constraints that the constraint language of xDSL lacks."""
+"""Constraints of types and attributes that the constraint language of xDSL lacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import TypeVar
-from xdsl.dialects.builtin import IntegerType, TensorType, UnrankedTensorType, VectorType, i1
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+    VectorType,
+    i1,
+)
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrConstraint,
@@ -87,3 +95,20 @@ def boolean_like(type: Attribute) -> Attribute:
     if isinstance(type, UnrankedTensorType):
         return UnrankedTensorType(i1)
     return i1
+
+
+def broken_alignment(alignment: IntegerAttr[Any] | None) -> str | None:
+    """What is wrong with the alignment of a memory access or allocation; None if nothing is."""
+    if alignment is None or ((n := alignment.value.data) > 0 and n & (n - 1) == 0):
+        return None
+    return f"expected an alignment that is a power of two, got {n}"
+
+
+VISIBILITIES = ("public", "private", "nested")
+
+
+def broken_visibility(visibility: StringAttr | None) -> str | None:
+    """What is wrong with the visibility of a symbol; None if nothing is."""
+    if visibility is None or visibility.data in VISIBILITIES:
+        return None
+    return f"expected a visibility of {', '.join(VISIBILITIES)}, got {visibility}"

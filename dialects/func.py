@@ -21,9 +21,10 @@ from xdsl.irdl import (
 )
 from xdsl.traits import SymbolOpInterface
 
+from pallasite.dialects.constraints import broken_visibility
 from pallasite.dialects.derive import derive
 
-__all__ = ["CallOp", "Func", "FuncOp", "ReturnOp", "symbols_in"]
+__all__ = ["CallOp", "Func", "FuncOp", "ReturnOp", "broken_function_rule", "symbols_in"]
 
 
 @irdl_op_definition
@@ -70,6 +71,24 @@ class CallOp(IRDLOperation):
                         f"{got} for {kind} number {number}"
                     )
         return None
+
+
+def broken_function_rule(func: FuncOp) -> str | None:
+    """What is wrong with the attributes of a function that MLIR checks and upstream does not;
+    None if nothing is."""
+    type = func.function_type
+    for what, attributes, values in (
+        ("argument", func.arg_attrs, type.inputs.data),
+        ("result", func.res_attrs, type.outputs.data),
+    ):
+        if attributes is None:
+            continue
+        if len(attributes) != len(values):
+            return f"expected a dictionary per {what}, {len(values)}, got {len(attributes)}"
+        for name in (name for dictionary in attributes for name in dictionary.data):
+            if "." not in name:
+                return f"expected the name of a dialect before an attribute's, got {name}"
+    return broken_visibility(func.sym_visibility)
 
 
 def symbols_in(table: Operation) -> dict[str, Operation]:

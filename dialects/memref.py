@@ -65,6 +65,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.constraints import broken_alignment, broken_visibility
 from pallasite.dialects.derive import derive
 from pallasite.dialects.types import AnyMemRef
 
@@ -234,6 +235,11 @@ class GlobalOp(IRDLOperation):
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(SymbolOpInterface())
+
+    def verify_(self) -> None:
+        rule = broken_visibility(self.sym_visibility) or broken_alignment(self.alignment)
+        if rule is not None:
+            raise VerifyException(rule)
 
     @classmethod
     def parse(cls, parser: Parser) -> GlobalOp:

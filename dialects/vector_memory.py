@@ -36,6 +36,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.constraints import broken_alignment
 from pallasite.dialects.types import vector_type
 
 
@@ -88,6 +89,8 @@ class ConstantMaskOp(IRDLOperation):
 class _Memory(IRDLOperation):
     """What loads and stores of a vector through a memref share."""
 
+    alignment = opt_prop_def(IntegerAttr[I64])
+
     def _check(self, base: SSAValue, indices: Sequence[SSAValue], value: SSAValue) -> None:
         ref, type = cast(MemRefType[Attribute], base.type), vector_type(value)
         if len(indices) != ref.get_num_dims():
@@ -98,6 +101,8 @@ class _Memory(IRDLOperation):
             raise VerifyException(f"expected a vector of at most the rank of {ref}, got {type}")
         if ref.element_type not in (type.element_type, type):
             raise VerifyException(f"element types of {ref} and {type} differ")
+        if (rule := broken_alignment(self.alignment)) is not None:
+            raise VerifyException(rule)
 
 
 @irdl_op_definition
@@ -112,7 +117,6 @@ class LoadOp(_Memory):
     base = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
     nontemporal = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    alignment = opt_prop_def(IntegerAttr[I64])
     result = result_def(VectorType)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -141,7 +145,6 @@ class StoreOp(_Memory):
     base = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
     nontemporal = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    alignment = opt_prop_def(IntegerAttr[I64])
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryWriteEffect())

@@ -28,8 +28,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from pallasite.diagnostics import Diagnostic, Note, VerifyError
 from pallasite.dialects.alike import keeps_rules
-from pallasite.dialects.func import CallOp, FuncOp, symbols_in
+from pallasite.dialects.func import CallOp, FuncOp, broken_function_rule, symbols_in
 from pallasite.dialects.locations import nearest_location, source_location
+from pallasite.dialects.memref import GlobalOp
 from pallasite.dialects.tpu.attrs import TiledLayoutAttr
 from pallasite.dialects.types import element_type, is_float
 from pallasite.dialects.walking import of_kind, operations
@@ -37,6 +38,8 @@ from pallasite.dialects.walking import of_kind, operations
 INVALID = "invalid-operation"
 """The code of a broken rule that has none of its own."""
 _UNEXPECTED = re.compile(r"Unexpected attribute (?=\S)")
+_PYTHON_CLASS = re.compile(r"'<class '(?:\w+\.)*(\w+)'>'")
+"""How some of upstream's constraints name the kind of an attribute."""
 
 
 def verify(module: ModuleOp) -> None:
@@ -48,6 +51,7 @@ def verify(module: ModuleOp) -> None:
         # Some of upstream's verifiers assert or index where they should refuse.
         raise _located(module, error) from error
     _check_types(module)
+    _check_symbols(module)
     _check_calls(module)
     _check_region(module.body, set())
 
@@ -120,6 +124,17 @@ def broken_type_rule(type: Attribute) -> str | None:
             if not tiling.nested:
                 return f"tiles consist of whole smaller ones, got {memref}"
     return None
+
+
+def _check_symbols(module: ModuleOp) -> None:
+    """Functions and globals are where names are looked up; functions have fitting attributes."""
+    for op in (*of_kind(module, FuncOp), *of_kind(module, GlobalOp)):
+        home = op.parent_op()
+        if home is not None and not home.has_trait(SymbolTable):
+            raise _broken(op, f"symbols belong to a module, not to {home.name}")
+        rule = broken_function_rule(op) if isinstance(op, FuncOp) else None
+        if rule is not None:
+            raise _broken(op, rule)
 
 
 def _check_calls(module: ModuleOp) -> None:
@@ -243,7 +258,7 @@ def _culprit(module: ModuleOp) -> Operation | None:
 
 def rule_of(error: Exception) -> str:
     """What `error` says; of constraints that refuse an attribute, that it is refused."""
-    return _UNEXPECTED.sub("it does not take ", str(error))
+    return _PYTHON_CLASS.sub(r"\1", _UNEXPECTED.sub("it does not take ", str(error)))
 
 
 def _rule(error: Exception) -> str:

@@ -136,11 +136,66 @@ MEMREF = [
          "one memory space"),
 ]  # fmt: skip
 
+ALIGNED = [
+    *(
+        case(op, operands, f"alignment = {number} : i64", results, error)
+        for op, operands, results in (
+            ("vector.load", [REF, "index", "index"], [F32]),
+            ("vector.store", [F32, REF, "index", "index"], []),
+        )
+        for number, error in (
+            (16, None), (-1, "power of two, got -1"), (0, "got 0"), (24, "power of two, got 24")
+        )
+    ),
+]  # fmt: skip
+
 TYPES = [
     case("log", [f"vector<8x128x{type}>"], 'formatted = false, tag = "x"', [], "that are numbers")
     for type in ("!tpu.semaphore", "!tpu.dma_semaphore")
 ]
-CASES = [*ARITH, *VECTOR, *MEMREF, *TYPES]
+CASES = [*ARITH, *VECTOR, *MEMREF, *ALIGNED, *TYPES]
+
+
+def function(attributes: str) -> str:
+    named = ", ".join(filter(None, ['sym_name = "f", function_type = (i32) -> ()', attributes]))
+    return f'"func.func"() <{{{named}}}> ({{^bb0(%a: i32): func.return}}) : () -> ()'
+
+
+def memory(attribute: str) -> str:
+    return f'"memref.global"() <{{sym_name = "g", type = memref<4xf32>, {attribute}}}> : () -> ()'
+
+
+SYMBOLS = [
+    (function(""), None),
+    (function("arg_attrs = [{tpu.x = 1 : i32}], res_attrs = []"), None),
+    (function("arg_attrs = []"), "expected a dictionary per argument, 1, got 0"),
+    (function("res_attrs = [{}]"), "expected a dictionary per result, 0, got 1"),
+    (function("arg_attrs = [{x = 1 : i32}]"), "the name of a dialect before an attribute's, got x"),
+    (function('sym_visibility = "private"'), None),
+    (function('sym_visibility = ""'), 'a visibility of public, private, nested, got ""'),
+    (memory('sym_visibility = "nested"'), None),
+    (memory('sym_visibility = "mine"'), 'a visibility of public, private, nested, got "mine"'),
+    (memory("alignment = 8 : i64"), None),
+    (memory("alignment = 3 : i64"), "expected an alignment that is a power of two, got 3"),
+    (f"func.func @h() {{ {memory('constant')} func.return }}", "symbols belong to a module, not"),
+    (f"func.func @h() {{ {function('')} func.return }}", "symbols belong to a module, not to func"),
+    (f"builtin.module {{ {function('')} }}", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "error"), SYMBOLS)
+def test_symbols(text: str, error: str | None) -> None:
+    if error is None:
+        pallasite.parse(text)
+        return
+    with pytest.raises(VerifyError, match=error):
+        pallasite.parse(text)
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize(("text", "error"), SYMBOLS)
+def test_jaxlib_agrees_about_symbols(text: str, error: str | None) -> None:
+    assert is_taken(text) == (error is None)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -152,3 +152,9 @@ def test_what_has_no_place_is_put_down_to_what_is_inside_it() -> None:
             }) : () -> () loc(unknown)
           } loc(unknown)""")
     assert str(caught.value.location) == "kernel.py:3:2"
+
+
+def test_kinds_of_attributes_have_their_names_without_pythons_modules() -> None:
+    kernel = '"pallas.kernel"() <{operands = 1 : i64, sym_name = "k"}> ({pallas.yield}) : () -> ()'
+    with pytest.raises(VerifyError, match="expected ArrayAttr attribute, but got IntegerAttr"):
+        pallasite.parse(kernel)
