@@ -13,13 +13,11 @@ def _square(*types: str) -> set[tuple[str, str]]:
     return {(a, b) for a in types for b in types}
 
 
-_FLOAT_V5 = _square("f32", "bf16", "f8E5M2", "f8E4M3B11FNUZ")
+_FLOAT_V5 = _square("f32", "bf16", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ")
 _INT_V5 = _square("i8") | _square("i4")
 _STAGED_V5 = frozenset({"f32", "bf16", "f8E5M2", "i8", "i4"})
 _V7_NARROW = ("f8E5M2", "f8E4M3FN")
-_V7_PAIRS = _square("f32", "bf16") | {
-    (left, right) for left in ("f32", "bf16", *_V7_NARROW) for right in _V7_NARROW
-}
+_V7_PAIRS = _square("f32", "bf16", *_V7_NARROW)
 _V6_CASTS = {("bf16", "i8"), ("bf16", "i4"), ("i8", "bf16"), ("i4", "bf16")}
 _V7_CASTS = _V6_CASTS | {
     ("f8E5M2", "bf16"), ("f8E4M3FN", "bf16"), ("bf16", "f8E5M2"), ("bf16", "f8E4M3FN"),

@@ -182,12 +182,7 @@ def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
     if pair in r.target.matmul_pairs:
         return None
     if is_float(element_of(op.acc)):
-        widths = {bit_width(element_of(v)) for v in (lhs, rhs)}
-        # In several passes, what bf16 does not hold of a half word is multiplied, too.
-        split = op.precision is not None and "i16" in pair
-        wide = f32 if "f32" in pair or len(widths) > 1 or split else bf16
-        operands = [_as_float(v, wide, r) for v in (lhs, rhs)]
-        return make_matmul([*operands, op.acc], numbers, op, r)
+        return make_matmul([*_as_floats(op, r), op.acc], numbers, op, r)
     if is_float(element_of(lhs)) or is_float(element_of(rhs)):
         raise r.unsupported(
             op, "matmul-types", f"a product of {pair[0]} and {pair[1]} into {element_of(op.acc)} "
@@ -195,6 +190,20 @@ def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
             "convert both operands to bfloat16 and accumulate in float32",
         )  # fmt: skip
     return _integer_through_float(op, numbers, r)
+
+
+def _as_floats(op: tpu.MatmulOp, r: Legalizer) -> list[SSAValue]:
+    """Both operands as floats; an integer alone where the matrix unit takes the other as it is."""
+    elements = [element_of(v) for v in (op.lhs, op.rhs)]
+    kinds, floats = [str(e) for e in elements], [is_float(e) for e in elements]
+    alone = [kind if known else "f32" for kind, known in zip(kinds, floats, strict=True)]
+    if any(floats) and tuple(alone) in r.target.matmul_pairs:
+        return [v if is_float(element_of(v)) else _as_float(v, f32, r) for v in (op.lhs, op.rhs)]
+    widths = {bit_width(e) for e in elements}
+    # In several passes, what bf16 does not hold of a half word is multiplied, too.
+    split = op.precision is not None and "i16" in kinds
+    wide = f32 if "f32" in kinds or len(widths) > 1 or split else bf16
+    return [_as_float(v, wide, r) for v in (op.lhs, op.rhs)]
 
 
 def _as_float(value: SSAValue, wide: Attribute, r: Legalizer) -> SSAValue:

@@ -401,6 +401,25 @@ func.func @integer_product(%a: vector<32x128xi8>, %b: vector<128x128xi8>, %c: ve
   func.return %0 : vector<32x128xi32>
 }
 
+// Bytes of every float type are factors as they are, also of integers, which become float32.
+// CHECK-LABEL: func.func @float8_product(
+// CHECK-NEXT:  tpu.matmul %a, %b, %c
+// V6E-LABEL:   func.func @float8_product(
+// V6E-NEXT:    tpu.matmul %a, %b, %c
+func.func @float8_product(%a: vector<32x128xf8E4M3FN>, %b: vector<128x128xf8E5M2>, %c: vector<32x128xf32>) -> vector<32x128xf32> {
+  %0 = tpu.matmul %a, %b, %c {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs_hint = false} : vector<32x128xf8E4M3FN>, vector<128x128xf8E5M2>, vector<32x128xf32> -> vector<32x128xf32>
+  func.return %0 : vector<32x128xf32>
+}
+
+// CHECK-LABEL: func.func @integer_by_float8(
+// CHECK-NEXT:  [[W:%[0-9]+]] = arith.extsi %a : vector<32x128xi8> to vector<32x128xi32>
+// CHECK-NEXT:  [[F:%[0-9]+]] = tpu.sitofp [[W]]
+// CHECK-NEXT:  tpu.matmul [[F]], %b, %c {{.*}} : vector<32x128xf32>, vector<128x128xf8E4M3FN>
+func.func @integer_by_float8(%a: vector<32x128xi8>, %b: vector<128x128xf8E4M3FN>, %c: vector<32x128xf32>) -> vector<32x128xf32> {
+  %0 = tpu.matmul %a, %b, %c {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs_hint = false} : vector<32x128xi8>, vector<128x128xf8E4M3FN>, vector<32x128xf32> -> vector<32x128xf32>
+  func.return %0 : vector<32x128xf32>
+}
+
 // The vector unit compares in six ordered predicates.
 // CHECK-LABEL: func.func @unordered(
 // CHECK:       [[EQ:%[0-9]+]] = arith.cmpf oeq, %a, %b : vector<8x128xf32>
