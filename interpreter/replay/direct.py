@@ -303,6 +303,8 @@ class _Stores:
         follow each other there."""
         if line.into is None or line.makes != (value,) or target.shape != self._kinds[value].shape:
             return None
+        if target.memory[0] != "o":
+            return None  # It writes part by part, and operands may be read where it writes.
         if target.dtype.itemsize not in target.strides[-2:-1]:
             return None
         _, _, arguments = line.text.partition("(")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -53,3 +54,78 @@ def test_places_in_memory_that_changes() -> None:
         steps = [(places + 3 * step) & 127 for step in range(6)]
         wanted = np.take_along_axis(x, np.concatenate(steps), 1)
         np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+def scaled(x: Any, y: Any) -> Any:
+    """Each block of `x`, and a sum that goes on from block to block."""
+
+    def body(x: Any, y: Any, o: Any, sums: Any, total: Any) -> None:
+        @pl.when(pl.program_id(0) == 0)
+        def _() -> None:
+            total[...] = y[...]
+
+        total[...] += x[...]
+        o[...] = x[...] * 2
+        sums[...] = total[...]
+
+    block, whole = (
+        pl.BlockSpec((8, 128), lambda i: (i, 0)),
+        pl.BlockSpec((8, 128), lambda i: (0, 0)),
+    )
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(
+        body, grid=(x.shape[0] // 8,), in_specs=[block, whole], out_specs=[block, block],
+        out_shape=[shape, shape], scratch_shapes=[pltpu.VMEM((8, 128), x.dtype)],
+    )(x, y)  # fmt: skip
+
+
+def of_scaled(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    sums = y + np.add.accumulate(x.reshape(-1, 8, 128), 0)
+    return 2 * x, sums.reshape(x.shape)
+
+
+def integers(numbers: np.random.Generator) -> list[Any]:
+    x, y = (numbers.integers(-99, 99, (rows, 128)).astype(np.float32) for rows in (32, 8))
+    return [x, y]
+
+
+def test_results_stay_what_they_are() -> None:
+    earlier: list[tuple[Any, ...]] = []
+    for operands, found in each_call(scaled, integers):
+        earlier.append((of_scaled(*operands), found))
+        for array in operands:
+            array[...] = 7
+        for wanted, known in earlier:
+            np.testing.assert_array_equal(np.asarray(known), np.asarray(wanted))
+
+
+def test_operands_of_any_layout() -> None:
+    def make(numbers: np.random.Generator) -> list[Any]:
+        x, y = integers(numbers)
+        odd = np.repeat(x, 2, 1)[:, ::2], np.asfortranarray(x), x[::-1], x
+        x = odd[int(numbers.integers(4))]
+        x.flags.writeable = bool(numbers.integers(2))
+        return [x, x[:8] if numbers.integers(2) else y]
+
+    for operands, found in each_call(scaled, make):
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(of_scaled(*operands)))
+
+
+def test_threads_and_programs_share_a_kernel() -> None:
+    programs = [jax.jit(scaled), jax.jit(lambda x, y: scaled(x, y)), jax.jit(jax.vmap(scaled))]
+
+    def calls(first: int) -> None:
+        with simulate():
+            for seed in range(first, first + CALLS):
+                operands = integers(np.random.default_rng(seed))
+                wanted = np.asarray(of_scaled(*operands))
+                for program in programs[:2]:
+                    np.testing.assert_array_equal(np.asarray(program(*operands)), wanted)
+                both = programs[2](*(np.stack([array, array]) for array in operands))
+                for number in (0, 1):
+                    np.testing.assert_array_equal(
+                        np.asarray([found[number] for found in both]), wanted
+                    )
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(calls, (0, 100, 200)))
