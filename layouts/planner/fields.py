@@ -239,6 +239,8 @@ def _fit(values: Array, modulus: int) -> Affine | None:
 
 def _pieces(values: Array, modulus: int) -> list[tuple[Box, Affine]]:
     """Boxes with an affine function each; later ones lie over earlier ones."""
+    if (values[1:] == values[0]).all():
+        return _stretches(values[0].tolist(), modulus)
     pieces: list[tuple[Box, Affine]] = []
     left = values >= 0
     # Every box begins at the first place that none has covered yet.
@@ -254,6 +256,34 @@ def _pieces(values: Array, modulus: int) -> list[tuple[Box, Affine]]:
         pieces.append((box, (constant, 0, across, along)))
         left[box[0] : box[1], box[2] : box[3]] = False
     return pieces
+
+
+def _stretches(line: list[int], modulus: int) -> list[tuple[Box, Affine]]:
+    """The same of registers that have `line` in every row, as most of many pieces have."""
+    pieces: list[tuple[Box, Affine]] = []
+    at = 0
+    while True:
+        while at < LANES and line[at] < 0:
+            at += 1
+        if at == LANES:
+            return pieces
+        first, end, along = line[at], at + 1, 0
+        step: int | None = None
+        while end < LANES:
+            value = line[end]
+            if value >= 0:
+                if step is None:
+                    step = _rise(value - first, end - at, modulus)
+                    if step is None:
+                        break
+                off = value - first - step * (end - at)
+                if off & (modulus - 1) if modulus else off:
+                    break
+                along = step
+            end += 1
+        constant = (first - along * at) % modulus if modulus else first
+        pieces.append(((0, SUBLANES, at, end), (constant, 0, 0, along)))
+        at = end
 
 
 def _rise(difference: int, distance: int, modulus: int) -> int | None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pallasite.layouts.move import (
     Broadcast,
     IndexStep,
+    Laid,
     Move,
     Repeat,
     Reshape,
@@ -25,7 +26,10 @@ from pallasite.layouts.move import (
 
 def simplified(move: Move) -> Move:
     """The same movement without steps that change nothing, and with those joined that are one."""
-    move = _with_rows(move)
+    return _joined_steps(_in_order(_joined_steps(_with_rows(move))))
+
+
+def _joined_steps(move: Move) -> Move:
     steps: list[IndexStep] = []
     shape = move.concatenated
     for step in move.steps:
@@ -55,6 +59,38 @@ def _with_rows(move: Move) -> Move:
     rows = (*shape[:-1], 1, shape[-1])
     source = replace(layout, sublane_dim=len(shape) - 1, lane_dim=len(shape))
     return replace(move, sources=((source, rows),), steps=(Reshape(rows, shape), *move.steps))
+
+
+def _in_order(move: Move) -> Move:
+    """The same reshape of values whose rows and lanes are their last dimensions, if it takes only
+    dimensions of extent 1 to change their places for that.
+
+    The registers are the same, in grids of the same shape; most ways of reshaping are of such rows.
+    """
+    source, steps, target = move.sources[0], move.steps, move.destination
+    if len(move.sources) > 1 or not steps:
+        return move
+    if isinstance(steps[0], Reshape) and (turned := _turned(source)) is not None:
+        steps = (Reshape(turned[1], source[1]), *steps)
+        source = turned
+    if isinstance(steps[-1], Reshape) and (turned := _turned(target)) is not None:
+        steps = (*steps, Reshape(target[1], turned[1]))
+        target = turned
+    return move if steps == move.steps else Move((source,), target, steps)
+
+
+def _turned(laid: Laid) -> Laid | None:
+    """A value with its rows and lanes last; None if they are, or if others are in the way."""
+    layout, shape = laid
+    inside = [d for d in (layout.sublane_dim, layout.lane_dim) if d is not None]
+    order = [*layout.leading_dims(len(shape)), *inside]
+    long = [d for d in order if shape[d] > 1]
+    if order == sorted(order) or long != sorted(long):
+        return None
+    sublane, lane = (
+        None if d is None else order.index(d) for d in (layout.sublane_dim, layout.lane_dim)
+    )
+    return replace(layout, sublane_dim=sublane, lane_dim=lane), tuple([shape[d] for d in order])
 
 
 def _as_reshape(step: IndexStep, before: Shape) -> IndexStep:

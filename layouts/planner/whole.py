@@ -32,7 +32,7 @@ from pallasite.layouts.planner.periods import periods
 from pallasite.layouts.planner.search import HUGE, Search
 from pallasite.layouts.planner.trace import TooFine, Trace, trace
 from pallasite.layouts.planner.words import whole_words
-from pallasite.layouts.strategies.flat import by_chunks, elements_to_check
+from pallasite.layouts.strategies.flat import by_chunks, comes_everywhere, elements_to_check
 from pallasite.layouts.strategies.packed import scattered
 from pallasite.layouts.strategies.pairs import is_paired
 from pallasite.layouts.strategies.transpose import (
@@ -88,7 +88,9 @@ class _Whole:
             if made is not None:
                 return made
         anew = cuts_rows_anew(move) and (
-            registers(move) > SMALL or source_registers(move) > MANY_SOURCES
+            registers(move) > SMALL
+            or source_registers(move) > MANY_SOURCES
+            or comes_everywhere(move)
         )
         straight = by_chunks(move, costs) if anew else None
         if straight is not None and straight.cost <= enough(move, costs):

@@ -23,7 +23,7 @@ from pallasite.layouts.planner.program import Program
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.strategies.flat_moves import move_rows
 from pallasite.layouts.strategies.flat_rows import SUBLANE, Pieces, Rows
-from pallasite.layouts.strategies.short_rows import packed, unpacked
+from pallasite.layouts.strategies.short_rows import REGISTER, packed, unpacked
 
 _SHORT = LANES // SUBLANES
 """The rows of a register that are not longer fit into one chunk."""
@@ -41,20 +41,31 @@ _SHARED = 0.55
 """What is left then of the cost: half of it and more, or less."""
 
 
+def comes_everywhere(move: Move) -> bool:
+    """Whether a reshape of short rows makes chunks that are in all sublanes, as they are wanted."""
+    ends = _ends(move)
+    return ends is not None and _everywhere(*ends)
+
+
+def _everywhere(source: Rows, target: Rows) -> bool:
+    """The same of rows of 32-bit elements, for targets of one row in each register, too: where it
+    is does not matter then."""
+    one = not target.apart or not target.valid[:, 1:].any()
+    return source.length <= _SHORT < target.length and one
+
+
 def by_chunks(move: Move, costs: Costs) -> Plan | None:
     """The plan of a reshape of 32-bit elements through chunks; None if it is something else."""
-    (laid, *others), steps = move.sources, [type(step) for step in move.steps]
-    if move.bits != 32 or others or steps != [Reshape]:
+    ends = _ends(move)
+    if ends is None:
         return None
-    source, target = Rows.of(laid), Rows.of(move.destination)
-    if source is None or target is None or source.length == 1:
-        return None  # Columns become rows by a transpose.
-    if not (source.apart and target.apart) and min(source.length, target.length) <= _SHORT:
-        return None
-    layout, shape = laid
+    source, target = ends
+    layout, shape = move.sources[0]
     program = Program([Value(layout.grid_shape(shape), 1)], 32, costs)
+    everywhere = _everywhere(source, target)
     if source.length <= _SHORT:
-        chunks = packed(program, program.flat(0), source)
+        # Short rows come together in all sublanes: where they are wanted there, nothing spreads.
+        chunks = packed(program, program.flat(0), source, LANES if everywhere else REGISTER)
         if chunks is None:
             return None
     else:
@@ -62,6 +73,8 @@ def by_chunks(move: Move, costs: Costs) -> Plan | None:
 
     def find(number: Array) -> tuple[Array, Array]:
         """The register and the sublane of a chunk."""
+        if everywhere:
+            return number, np.broadcast_to(SUBLANE, number.shape)
         if source.length <= _SHORT:
             return np.divmod(number, SUBLANES)
         # The row in which a chunk begins holds all of it.
@@ -80,6 +93,19 @@ def by_chunks(move: Move, costs: Costs) -> Plan | None:
     layout, shape = move.destination
     result = program.reshape(made, layout.grid_shape(shape))
     return program.plan(result, "chunks")
+
+
+def _ends(move: Move) -> tuple[Rows, Rows] | None:
+    """The rows of both sides of a reshape that goes through chunks."""
+    (laid, *others), steps = move.sources, [type(step) for step in move.steps]
+    if move.bits != 32 or others or steps != [Reshape]:
+        return None
+    source, target = Rows.of(laid), Rows.of(move.destination)
+    if source is None or target is None or source.length == 1:
+        return None  # Columns become rows by a transpose.
+    if any(rows.length <= _SHORT and not rows.apart for rows in (source, target)):
+        return None
+    return source, target
 
 
 def elements_to_check(move: Move) -> Array:

@@ -87,7 +87,7 @@ class Rows:
     @property
     def aligned(self) -> bool:
         """Whether all rows begin in the first lane of a chunk."""
-        return self.length % LANES == 0
+        return not self.begin[self.valid].any()
 
     @property
     def _unit(self) -> int:

@@ -25,6 +25,7 @@ from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.judge import cuts_rows_anew
 from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.search import SHORT
+from pallasite.layouts.strategies.flat import comes_everywhere
 from pallasite.layouts.strategies.transpose import Planner, append
 from pallasite.layouts.vector_layout import VectorLayout
 
@@ -104,8 +105,8 @@ class Stages:
         (layout, shape), steps = move.destination, _apart(move.steps)
         if move.bits < 32 or None not in (layout.row, layout.column):
             return None
-        if len(steps) != 1 or not cuts_rows_anew(move):
-            return None
+        if len(steps) != 1 or not cuts_rows_anew(move) or comes_everywhere(move):
+            return None  # Chunks come to all places as soon as to one.
         native = VectorLayout.native(len(shape), layout.bits)
         between = (replace(move, destination=(native, shape)),)
         after = Move.relayout(native, shape, layout)

@@ -58,3 +58,23 @@ def test_a_row_is_turned_whether_it_has_a_dimension_for_rows(shape: tuple[int, .
     of_rows = Move.reshape((native, (*shape[:-1], 1, shape[-1])), native, (*shape, 1))
     assert alone.count() == plan(of_rows, costs).count()
     assert "TransposeBlocks" in alone.count()
+
+
+def test_rows_and_lanes_are_the_last_dimensions_of_what_is_reshaped():
+    """Where only a dimension of extent 1 is in the way; then the rows are found."""
+    lying, shape = VectorLayout(32, 2, 1, 0, 0), (185, 167, 1)
+    flat = VectorLayout(32, None, 0, None, 0)
+    move = Move.reshape((lying, shape), flat, (185 * 167,))
+    rows = VectorLayout.native(3, 32), (185, 1, 167)
+    assert simplified(move) == Move.reshape(rows, flat, (185 * 167,))
+    back = Move.reshape((flat, (185 * 167,)), lying, shape)
+    assert simplified(back) == Move.reshape((flat, (185 * 167,)), *rows)
+    assert simplified(simplified(move)) == simplified(move)
+    made = plan(move, Costs.of(get_target("v5e")))
+    assert made.how == "chunks"
+    assert made.grid_instructions < 10
+    # Other dimensions stay where they are, and so does what is not reshaped.
+    turned = Move.reshape((VectorLayout(32, 0, 1, 0, 0), (3, 167, 2)), flat, (1002,))
+    assert simplified(turned) == turned
+    laid = Move.relayout(lying, shape, VectorLayout.native(3, 32))
+    assert simplified(laid) == laid
