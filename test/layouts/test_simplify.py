@@ -71,8 +71,8 @@ def test_rows_and_lanes_are_the_last_dimensions_of_what_is_reshaped():
     assert simplified(back) == Move.reshape((flat, (185 * 167,)), *rows)
     assert simplified(simplified(move)) == simplified(move)
     made = plan(move, Costs.of(get_target("v5e")))
-    assert made.how == "chunks"
-    assert made.grid_instructions < 10
+    assert "chunks" in made.how
+    assert made.grid_instructions < 12
     # Other dimensions stay where they are, and so does what is not reshaped.
     turned = Move.reshape((VectorLayout(32, 0, 1, 0, 0), (3, 167, 2)), flat, (1002,))
     assert simplified(turned) == turned
