@@ -70,6 +70,7 @@ def lower_cast(op: Operation, c: Converter) -> None:
     else:
         value, layout = narrow(held, element_of(result), c)
         c.define(result, value, layout)
+        c.offer(result, partial(side_by_side, held, element_of(result), c))
         c.offer_form("stacked", result, partial(stack, held, element_of(result), c))
     c.retire(op)
 
@@ -197,6 +198,26 @@ def _narrow_tiles(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAVal
     target, ratio = packed.grid_shape(held.shape), layout.bits // bits
     sources = deal_columns(held.grid, target[-1], ratio, c)
     return _pack(sources, grid_type(packed, held.shape, element), c), packed
+
+
+def side_by_side(
+    held: Tiled, element: Attribute, c: Converter, layout: VectorLayout
+) -> SSAValue | None:
+    """The elements of `held`, the same in every row, narrowed to `element` in `layout`, whose
+    registers hold as many columns of tiles as a word holds elements; None in other layouts.
+
+        %h0 = tpu.pack_subelements %w0, %w0
+        %h1 = tpu.pack_subelements %w1, %w1     ->     %h = tpu.pack_subelements %w0, %w1
+    """
+    wide = held.layout
+    if not wide.is_native or wide.row is not None or layout.row is None or wide.column is None:
+        return None
+    if layout.row + layout.extents(held.shape)[0] > layout.tile_rows:
+        return None
+    if layout != replace(wide, bits=bit_width(element), row=layout.row):
+        return None
+    placed = replace(held, layout=wide.with_offsets(layout.row, wide.column))
+    return _narrow_tiles(placed, element, c)[0]
 
 
 def _pack(sources: Sequence[SSAValue], kind: Attribute, c: Converter) -> SSAValue:

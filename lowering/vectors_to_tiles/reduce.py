@@ -8,6 +8,7 @@ of a floating-point sum does not depend on the form (design note "Form 4", secti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, f32, i1, i32, i64
@@ -26,7 +27,7 @@ from pallasite.dialects.types import (
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import agree
-from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
+from pallasite.lowering.vectors_to_tiles.casts import narrow, side_by_side, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.dense import columns_mask
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, as_native, grid_type
@@ -82,10 +83,14 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
             grid_type(layout, shape, held.element),
         )
     )
+    wide = Tiled(value, layout, shape)
     if bit_width(element) < layout.bits:
-        value, layout = narrow(Tiled(value, layout, shape), element, c)
+        value, layout = narrow(wide, element, c)
+    before = value
     value, layout = _with_accumulator(op, value, layout, shape, kind, integer, c)
     c.define(result, value, layout)
+    if value is before is not wide.grid:
+        c.offer(result, partial(side_by_side, wide, element, c))
     c.retire(op)
 
 

@@ -77,7 +77,7 @@ def _served_without_units(
     if layout.lane_dim not in names:
         return None
     sublane = names.get(layout.sublane_dim) if layout.sublane_dim is not None else None
-    if sublane is None and layout.row is not None:
+    if sublane is None and layout.row is not None and c.tiled(source).layout.row is not None:
         return None
     wanted = replace(layout, sublane_dim=sublane, lane_dim=names[layout.lane_dim])
     value = c.served(source, wanted)

@@ -18,6 +18,7 @@ from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.fill_registers.islands import is_one_value
+from pallasite.passes.infer_memref_layout.spread_rows import spread_tile
 
 LAYOUT_VIEWS = (
     tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
@@ -69,11 +70,14 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
 
 def small_tile(buffer: SSAValue, bits: int) -> int | None:
     """The rows of the smallest tiles, of more than one row of words, of which every access to
-    `buffer` takes the first rows of one; None if there are none or that fills no registers."""
+    `buffer` takes the first rows of one; None if there are none or that fills no registers.
+    Rows that are the same in all sublanes fill tiles of as many."""
     shape, p = cast(MemRefType[Attribute], buffer.type).get_shape(), packing(bits)
     if len(shape) < 2 or shape[-1] <= LANES:
         return None
     accesses = list(_whole_rows(buffer))
+    if (spread := spread_tile(buffer, accesses)) is not None:
+        return spread
     rows, most = 2 * p, min(register_rows(shape[-2], p), SUBLANES * p // 2)
     while rows <= most and not all(within_tile(op, rows) for op in accesses):
         rows *= 2

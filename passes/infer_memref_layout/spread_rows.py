@@ -1,0 +1,88 @@
+"""Buffers of one row of a narrow type that is stored as it leaves a reduction of words.
+
+Such a row is the same in every sublane, so that packing puts as many columns of tiles into a
+register as a word holds elements, each in eight rows. In tiles of eight rows they lie in memory so:
+
+    %r = vector.multi_reduction <add>, %x, %zeros [0] : vector<32x256xf32> to vector<256xf32>
+    %h = arith.truncf %r : vector<256xf32> to vector<256xbf16>
+    vector.store %row, %o : memref<1x256xbf16>, vector<1x256xbf16>     %o is tiled by (8,128)
+
+Several such rows, each a matrix of its own, keep the tiles of HBM: copies between others take more
+code, a run for each matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.types import bit_width, shape_of
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.fill_registers.islands import is_one_value
+
+_NARROWING = (arith.TruncFOp, tpu.TruncfOp, arith.TruncIOp, arith.FPToSIOp, tpu.FptosiOp)
+_RENAMINGS = (vector.ShapeCastOp, tpu.ReshapeOp)
+
+
+def spread_tile(buffer: SSAValue, accesses: Iterable[Operation]) -> int | None:
+    """The rows of tiles for `buffer`, if all `accesses` store rows that are the same in all
+    sublanes and narrow."""
+    kind = cast(MemRefType[Attribute], buffer.type)
+    shape, p = kind.get_shape(), packing(bit_width(kind.element_type))
+    if len(shape) < 2 or math.prod(shape[:-1]) != 1 or shape[-1] <= LANES or p == 1:
+        return None
+    stored = list(accesses)
+    return SUBLANES if stored and all(_stores_spread_row(op) for op in stored) else None
+
+
+def _stores_spread_row(op: Operation) -> bool:
+    if not isinstance(op, tpu.VectorStoreOp | vector.StoreOp):
+        return False
+    if isinstance(op, tpu.VectorStoreOp) and op.mask is not None:
+        return False
+    value = _before_renaming(op.operands[0])
+    owner = value.owner
+    if isinstance(owner, _NARROWING):
+        source = owner.operands[0]
+        return bit_width(source.type) == 32 and _is_spread(source)
+    # What is reduced within registers is 32 bits wide there.
+    return _reduces_rows(owner) and bit_width(value.type) == 16
+
+
+def _is_spread(value: SSAValue) -> bool:
+    """Whether `value` comes from reductions along rows, element by element."""
+    value = _before_renaming(value)
+    owner = value.owner
+    if _reduces_rows(owner):
+        return True
+    if not isinstance(owner, Operation) or not owner.name.startswith(("arith.", "math.")):
+        return False
+    vectors = [v for v in owner.operands if isinstance(v.type, VectorType)]
+    others = [v for v in vectors if not is_one_value(v)]
+    return bool(others) and all(
+        bit_width(v.type) == 32 and v.type == value.type and _is_spread(v) for v in others
+    )
+
+
+def _reduces_rows(owner: object) -> bool:
+    if not isinstance(owner, vector.MultiReductionOp):
+        return False
+    rank = len(shape_of(owner.source.type))
+    dims = owner.reduction_dims.get_values()
+    return rank >= 2 and rank - 2 in dims and rank - 1 not in dims
+
+
+def _before_renaming(value: SSAValue) -> SSAValue:
+    """What `value` is where unit dimensions are left out."""
+    while isinstance(value.owner, _RENAMINGS):
+        source = value.owner.operands[0]
+        before, after = ([n for n in shape_of(v.type) if n != 1] for v in (source, value))
+        if before != after:
+            break
+        value = source
+    return value
