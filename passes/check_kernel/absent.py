@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from pallasite.dialects import arith, math, vector
 from pallasite.dialects.locations import refusal
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
@@ -65,7 +66,7 @@ def _scalar(op: Operation, target: Target) -> None:
     """The scalar unit has no such operation, whatever it works on."""
     if not isinstance(op.results[0].type, VectorType):
         raise refusal(
-            op, "scalar-operation", f"{op.name} of scalars is not supported",
+            op, "scalar-operation", f"{in_words(op)} of scalars is not supported",
             "the scalar unit does not have it, and the compiler makes none of other operations",
             _INSTEAD.get(type(op), "take it of a vector, or outside of the kernel"), _complaint(op),
         )  # fmt: skip
@@ -75,7 +76,7 @@ def _vector(op: Operation, target: Target) -> None:
     """The vector unit has no such operation, whatever it works on."""
     if isinstance(op.results[0].type, VectorType):
         raise refusal(
-            op, "vector-operation", f"{op.name} of vectors is not supported",
+            op, "vector-operation", f"{in_words(op)} of vectors is not supported",
             "the vector unit does not have it, and the compiler makes none of other operations",
             _INSTEAD.get(type(op), "compute it outside of the kernel"), _complaint(op),
         )  # fmt: skip

@@ -19,6 +19,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.branch_registers import is_constant
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.ways import arriving, carried_from
 from pallasite.passes.check_kernel.words import through_words
 from pallasite.targets import Target
@@ -47,7 +48,8 @@ def begun_at_one_lane(op: scf.ForOp | scf.IfOp, target: Target) -> None:
             met = " and at ".join(f"element {lane}" for lane in sorted(lanes))
             raise refusal(
                 op, "begun-lanes",
-                f"{op.name} carries a one-dimensional {kind} that begins at {met} of a register",
+                f"{in_words(op)} carries a one-dimensional {kind} that begins at {met} of a "
+                "register",
                 "a slice stays where it was cut, and no loop or branch moves vectors of one "
                 f"dimension, or has one that begins behind {_tile(kind)} elements",
                 "carry it in two dimensions, x.reshape(1, n), or slice behind the loop or branch",

@@ -15,6 +15,7 @@ from pallasite.dialects import scf
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.passes.check_kernel.flat_places import COLUMN, PACKED, Places, Row
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.ways import arriving
 from pallasite.targets import Target
 
@@ -37,7 +38,7 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
         said = list(dict.fromkeys("row" if isinstance(p, Row) else p for p in places))
         if len(said) > 1:
             raise refusal(
-                op, "carried-flat", f"{op.name} carries a one-dimensional {kind} that is "
+                op, "carried-flat", f"{in_words(op)} carries a one-dimensional {kind} that is "
                 f"{_SAID[said[0]]} on one way and {_SAID[said[1]]} on another",
                 "arrays of one dimension fill registers row by row as memory holds them, a row or "
                 "column of more dimensions, or what was computed as words of 32 bits, only part of "
@@ -47,7 +48,7 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
         rows = [place for place in places if isinstance(place, Row)]
         if not all(a.meets(b) for a in rows for b in rows):
             raise refusal(
-                op, "carried-flat", f"{op.name} carries a one-dimensional {kind} that lies in "
+                op, "carried-flat", f"{in_words(op)} carries a one-dimensional {kind} that lies in "
                 "another row of registers on one way than on another",
                 "rows of packed elements lie where they do in the tiles of their array, what was "
                 "computed as words of 32 bits in tiles of registers, and a carried vector has one "

@@ -24,6 +24,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width, splat_value
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES
+from pallasite.passes.check_kernel.in_words import in_words
 
 Same = tuple[bool | None, bool | None]
 """Whether a vector is kept once for all of its rows and of its lanes; None where not known."""
@@ -107,7 +108,8 @@ class _Places:
         for argument, end in zip(carried, ends, strict=True):
             if self._of_row(argument) is True and self._of_row(end) is False:
                 raise refusal(
-                    op, "carried-splat", f"{op.name} carries a {argument.type} that is kept for "
+                    op, "carried-splat", f"{in_words(op)} carries a {argument.type} that is "
+                    "kept for "
                     "all rows of a register at first and in one of them from the third turn on",
                     "the TPU compiler looks for the place of a carried vector two turns ahead: "
                     "what is one row for all by then does not become a row of its own",
@@ -117,7 +119,8 @@ class _Places:
             kept, found = self._of_dims(argument), self._of_dims(end)
             if any(a is True and b is False for a, b in zip(kept, found, strict=True)):
                 raise refusal(
-                    op, "carried-splat", f"{op.name} carries a {argument.type} whose elements are "
+                    op, "carried-splat", f"{in_words(op)} carries a {argument.type} whose "
+                    "elements are "
                     "one number at first and differ from the third turn on",
                     "the TPU compiler looks for the place of a carried vector two turns ahead: "
                     "what is one element for all by then has no room for more",

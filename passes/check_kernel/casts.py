@@ -15,6 +15,7 @@ from pallasite.dialects.arith_casts import rounding_of
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.rounding import rounding_mode
 from pallasite.dialects.types import bit_width
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
@@ -73,7 +74,7 @@ def _rounding_of_packed(
         return
     name = rounding_of(op) if isinstance(op, arith.TruncFOp) else op.rounding_mode.data.value
     raise refusal(
-        op, "rounding-mode", f"{op.name} to {kind} with rounding {name} is not supported",
+        op, "rounding-mode", f"{in_words(op)} to {kind} with rounding {name} is not supported",
         "registers are packed with rounding to the nearest even number",
         "round to the nearest, or cut the bits off yourself: of a float32 x, "
         "pltpu.bitcast(pltpu.bitcast(x, jnp.int32) & -65536, jnp.float32) is a bfloat16 towards "
@@ -85,7 +86,7 @@ def _rounding_of_integer(op: tpu.SitofpOp | tpu.UitofpOp, target: Target) -> Non
     """Floats that are made of integers are the nearest ones."""
     if rounding_mode(op) is not _NEAREST:
         raise refusal(
-            op, "rounding-mode", f"{op.name} rounds to the nearest even number only",
+            op, "rounding-mode", f"{in_words(op)} rounds to the nearest even number only",
             "its instruction has no other mode",
             "use rounding_mode = #tpu.rounding_mode<to_nearest_even>",
         )  # fmt: skip
@@ -96,7 +97,7 @@ def _unsigned_fraction(op: tpu.FptouiOp, target: Target) -> None:
     kind = op.result.type
     if bit_width(kind) == 32 and rounding_mode(op) is not _TOWARDS_ZERO:
         raise refusal(
-            op, "rounding-mode", f"{op.name} to {kind} rounds towards zero only",
+            op, "rounding-mode", f"{in_words(op)} to {kind} rounds towards zero only",
             "its instruction has no other mode", "write jnp.round(x).astype(jnp.uint32)",
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation
 from pallasite.dialects import func, scf, tpu
 from pallasite.dialects.kernel import Kernel, check_structured_region
 from pallasite.dialects.locations import refusal
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import Rule, RuleTable
 from pallasite.targets import Target
 
@@ -18,7 +19,7 @@ from pallasite.targets import Target
 def _subcores(op: Operation, target: Target) -> None:
     """Operations of SparseCores."""
     raise refusal(
-        op, "subcore", f"{op.name} is not supported on a TensorCore",
+        op, "subcore", f"{in_words(op)} is not supported on a TensorCore",
         "it is for the subcores of a SparseCore", "use semaphores: pl.semaphore_signal and _wait",
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from pallasite.diagnostics import WITHOUT_X64
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_kernel.in_words import in_words
 
 _UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})
 HELD = "memory holds elements of 2, 4, 8, 16 or 32 bits"
@@ -28,7 +29,7 @@ def check_size(op: Operation, kind: AnyVector) -> None:
     registers = max(words // (SUBLANES * LANES), prod(leading))
     if registers > MOST_REGISTERS:
         raise refusal(
-            op, "vector-size", f"{op.name} makes {kind}, which is more than {MOST_REGISTERS} "
+            op, "vector-size", f"{in_words(op)} makes {kind}, which is more than {MOST_REGISTERS} "
             "registers",
             "what registers do not hold is kept in VMEM",
             "take smaller blocks, or loop over parts of the ref",
@@ -39,19 +40,21 @@ def check_element(op: Operation, element: Attribute) -> None:
     """Registers hold 32-bit words, and narrower types that divide them; no f16, nothing wider."""
     if element.name in _UNKNOWN_FLOATS:
         raise refusal(
-            op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
+            op, "element-type", f"vectors of {element} are not supported, got them in "
+            f"{in_words(op)}",
             "the vector unit does not have this kind of 8-bit float",
             "use float8_e4m3fn or float8_e5m2",
         )  # fmt: skip
     if isinstance(element, Float16Type):
         raise refusal(
-            op, "element-type", f"vectors of f16 are not supported, got them in {op.name}",
+            op, "element-type", f"vectors of f16 are not supported, got them in {in_words(op)}",
             "the vector unit has no f16; convert to bfloat16 or float32 outside the kernel",
         )  # fmt: skip
     wide = isinstance(element, IntegerType) and element.width.data > 32
     if wide or element.name in ("f64", "complex"):
         raise refusal(
-            op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
+            op, "element-type", f"vectors of {element} are not supported, got them in "
+            f"{in_words(op)}",
             "a register holds 32-bit words; use a 32-bit type",
             _half_as_wide(element),
         )  # fmt: skip

@@ -16,6 +16,7 @@ from pallasite.dialects.arith import known_number
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.reshapes import reshaped_from
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
@@ -28,7 +29,7 @@ def _carried_masks(op: Operation, target: Target) -> None:
         kind = value.type
         if isinstance(kind, VectorType) and bit_width(kind) == 1:
             raise refusal(
-                op, "carried-mask", f"{op.name} carries a vector of booleans",
+                op, "carried-mask", f"{in_words(op)} carries a vector of booleans",
                 "mask registers do not cross the borders of loops and branches",
                 "carry jnp.where(mask, 1, 0) and compare with zero inside",
             )  # fmt: skip
@@ -131,7 +132,7 @@ def _mask_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
     """No unit rotates mask registers."""
     if bit_width(op.operands[0].type) == 1:
         raise refusal(
-            op, "mask-rotate", f"{op.name} of booleans is not supported",
+            op, "mask-rotate", f"{in_words(op)} of booleans is not supported",
             "the cross-lane unit rotates words, not mask registers",
             "rotate jnp.where(mask, 1, 0) and compare with zero",
         )  # fmt: skip
@@ -141,7 +142,7 @@ def _mask_bitcast(op: tpu.BitcastOp, target: Target) -> None:
     """Masks have no bits of other types, and not even a bitcast to what they are is dropped."""
     if bit_width(op.operands[0].type) == 1:
         raise refusal(
-            op, "mask-bitcast", f"{op.name} of booleans is not supported",
+            op, "mask-bitcast", f"{in_words(op)} of booleans is not supported",
             "mask registers hold no words", "leave the bitcast to bool out: it changes nothing",
             "the TPU compiler says: Invalid input layout",
         )  # fmt: skip

@@ -23,6 +23,7 @@ from pallasite.dialects.viewed import views_behind
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
 from pallasite.passes.check_kernel.elements import HELD
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.reference_parts import tiles_of_part
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.viewed_array import array_of
@@ -49,7 +50,7 @@ _INSTEAD: dict[type[Operation], str] = {
 def _absent(op: Operation, target: Target) -> None:
     """Operations of MLIR on memrefs that Mosaic does not know."""
     raise refusal(
-        op, "memref-operation", f"{op.name} is not supported",
+        op, "memref-operation", f"{in_words(op)} is not supported",
         "the TPU has buffers of fixed places and sizes, and DMAs between them",
         _INSTEAD.get(type(op), "use the operations that JAX emits: slices, reshapes, bitcasts"),
         f"the TPU compiler says: failed to legalize operation '{op.name}'",
@@ -147,7 +148,7 @@ def _unplaced(op: memref.DimOp | memref.CastOp, target: Target) -> None:
     """The compiler decides where `any` is, and does not tell these."""
     if memory_space(op.operands[0].type) == "any":
         raise refusal(
-            op, "memory-space", f"{op.name} of a ref in any is not supported",
+            op, "memory-space", f"{in_words(op)} of a ref in any is not supported",
             "the TPU compiler decides where it is, and cannot follow it through this",
             "say hbm (pltpu.HBM), or use ref.shape, which is known",
             "the TPU compiler says: Failed to propagate a memory space change",
@@ -267,7 +268,8 @@ def _chosen(op: Operation, target: Target) -> None:
     kind = next((r.type for r in op.results if isinstance(r.type, MemRefType)), None)
     if kind is not None:
         raise refusal(
-            op, "chosen-ref", f"{op.name} gives a ref, {kind}, that only the running kernel knows",
+            op, "chosen-ref", f"{in_words(op)} gives a ref, {kind}, that only the running "
+            "kernel knows",
             "accesses are compiled for the memory and the tiles of one ref",
             "branch around the loads and stores, or choose a part of one ref by a computed index",
             "the TPU compiler says: Failed to propagate the layout to all operations",

@@ -28,6 +28,7 @@ from pallasite.passes.check_kernel.branch_registers import (
     lie_alike,
     registers,
 )
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.equal_values import EarlierValues, equal_values
 from pallasite.targets import Target
 
@@ -53,7 +54,8 @@ def renamed_by_branches(op: scf.IfOp, target: Target) -> None:
         if np.any((first != COMPUTED) & (second != COMPUTED) & (first != second)):
             raise refusal(
                 op, "renamed-registers",
-                f"the branches of {op.name} give {result.type} whose registers they only rearrange",
+                f"the branches of {in_words(op)} give {result.type} whose registers they only "
+                "rearrange",
                 "what both branches know before them becomes a selection, and a condition selects "
                 "no registers",
                 "select the values, jnp.where(condition, a, b), or compute something in a branch",
@@ -87,7 +89,8 @@ class RepeatedByBranches:
             if None not in before and not equal_values(*cast("list[SSAValue]", before)):
                 raise refusal(
                     op, "repeated-values",
-                    f"the branches of {op.name} give {result.type} that are computed before it, "
+                    f"the branches of {in_words(op)} give {result.type} that are computed "
+                    "before it, "
                     "too",
                     "what is computed again is taken from before, and the selection that is left "
                     "of the branches has no layout",

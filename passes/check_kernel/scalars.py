@@ -11,6 +11,7 @@ from pallasite.dialects import arith, math, memref, scf, tpu
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.keywords import RoundingMode
 from pallasite.passes.check_kernel.absent import ABSENT_SCALARS
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
@@ -25,7 +26,7 @@ def _scalars(op: Operation, target: Target) -> None:
         return  # the compiler computes it itself
     wide = "int32" if isinstance(narrow, IntegerType) else "float32"
     raise refusal(
-        op, "scalar-type", f"{op.name} of scalars of {narrow} is not supported",
+        op, "scalar-type", f"{in_words(op)} of scalars of {narrow} is not supported",
         "the scalar unit computes with 32-bit words only",
         f"cast the operands to {wide} first, and the result back",
         f"the TPU compiler says: Not implemented: {_words(op)}",
@@ -40,7 +41,7 @@ def _combined_extensions(op: Operation, target: Target) -> None:
     narrow, other = left.operands[0].type, cast(Operation, right).operands[0].type
     if narrow == other and _is_narrow(narrow):
         raise refusal(
-            op, "scalar-type", f"{op.name} of two scalars that were {narrow} is not supported",
+            op, "scalar-type", f"{in_words(op)} of two scalars that were {narrow} is not supported",
             f"the compiler combines them as {narrow} before it extends them, and the scalar unit "
             "computes with 32-bit words only",
             "keep one of them in memory as int32",
@@ -80,7 +81,7 @@ def _carried_scalars(op: Operation, target: Target) -> None:
     narrow = next((r.type for r in op.results if _is_narrow_float(r.type)), None)
     if narrow is not None:
         raise refusal(
-            op, "scalar-type", f"a scalar of {narrow} that {op.name} carries is not supported",
+            op, "scalar-type", f"a scalar of {narrow} that {in_words(op)} carries is not supported",
             "the scalar unit has no registers for narrow floats",
             "cast it to float32 inside, and the result back",
         )  # fmt: skip
@@ -110,7 +111,7 @@ def _bits(op: Operation, target: Target) -> None:
             return
         what, instead = f"comparing scalars of i1 by {name!r}", "compare them without a sign"
     else:
-        what, instead = f"{op.name} of scalars of i1", "combine booleans by &, | and ^"
+        what, instead = f"{in_words(op)} of scalars of i1", "combine booleans by &, | and ^"
     raise refusal(
         op, "scalar-type", f"{what} is not supported",
         "a boolean of the scalar unit is a predicate, which it does not calculate with",
@@ -123,7 +124,7 @@ def _bit_conversion(op: Operation, target: Target) -> None:
     if op.operands[0].type == i1 and not _is_known(op.operands[0]):
         index = isinstance(op, arith.IndexCastOp | arith.IndexCastUIOp)
         raise refusal(
-            op, "scalar-type", f"{op.name} of a scalar of i1 is not supported",
+            op, "scalar-type", f"{in_words(op)} of a scalar of i1 is not supported",
             "a boolean is taken for an integer without a sign only",
             "cast it to int32 by astype" + ("" if index else ", and negate that"),
         )  # fmt: skip
@@ -136,13 +137,14 @@ def _float_conversion(op: Operation, target: Target) -> None:
         return
     if isinstance(source, AnyFloat) and str(source) not in _READ:
         raise refusal(
-            op, "scalar-type", f"{op.name} of a scalar of {source} is not supported",
+            op, "scalar-type", f"{in_words(op)} of a scalar of {source} is not supported",
             "the scalar unit does not convert from it",
             "convert it outside of the kernel, to float32",
         )  # fmt: skip
     if isinstance(result, AnyFloat) and f32 not in (source, result):
         raise refusal(
-            op, "scalar-type", f"{op.name} of a scalar from {source} to {result} is not supported",
+            op, "scalar-type", f"{in_words(op)} of a scalar from {source} to {result} is not "
+            "supported",
             "the scalar unit converts narrow floats from and to float32 only",
             "cast it to float32 in between",
         )  # fmt: skip
@@ -163,7 +165,8 @@ def _fraction(op: tpu.FptosiOp | tpu.FptouiOp, target: Target) -> None:
     mode = op.rounding_mode.data
     if not isinstance(op.results[0].type, VectorType) and mode is not RoundingMode.TOWARDS_ZERO:
         raise refusal(
-            op, "scalar-type", f"{op.name} of a scalar with rounding {mode.value} is not supported",
+            op, "scalar-type", f"{in_words(op)} of a scalar with rounding {mode.value} is not "
+            "supported",
             "the scalar unit rounds towards zero only",
             "write jnp.round(x).astype(jnp.int32)",
         )  # fmt: skip

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, element_type, shape_of
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.targets import SparseCores
 
 _WORDS_ONLY = frozenset({
@@ -66,7 +67,7 @@ def check_single(op: Operation, lanes: int) -> None:
         if bits > 1 and count * bits > 32 * lanes:
             raise refusal(
                 op, "subcore-vector",
-                f"{op.name} makes {result.type}, and a register has {lanes} words",
+                f"{in_words(op)} makes {result.type}, and a register has {lanes} words",
                 "the TPU compiler says: failed to legalize operation",
                 "take parts of a register each (plsc.unpack widens), or compile with "
                 "pltpu.CompilerParams(needs_layout_passes=True)",
@@ -85,11 +86,11 @@ def _check_type(op: Operation, result: Attribute, parts: SparseCores) -> None:
     element = element_type(result)
     if op.name in _CONVERTS and {str(element), str(element_type(source))} & parts.unconverted:
         raise refusal(
-            op, "subcore-vector", f"{op.name} of {source} to {result}",
+            op, "subcore-vector", f"{in_words(op)} of {source} to {result}",
             "the TPU compiler ends there", "use bfloat16, or float8_e5m2",
         )  # fmt: skip
     if op.name in _WORDS_ONLY:
-        _check_words(op, result, op.name, "unpack to words before: plsc.unpack, or use int32")
+        _check_words(op, result, in_words(op), "unpack to words before: plsc.unpack, or use int32")
     elif op.name in _FROM_MASK and bit_width(source) == 1:
         if bit_width(result) < 16:
             raise refusal(
@@ -119,7 +120,7 @@ def _check_type(op: Operation, result: Attribute, parts: SparseCores) -> None:
             allowed = _MATH if isinstance(element, Float16Type) else None
         if allowed is not None and not isinstance(element, allowed):
             raise refusal(
-                op, "subcore-vector", f"{op.name} of {result} on a subcore",
+                op, "subcore-vector", f"{in_words(op)} of {result} on a subcore",
                 "the TPU compiler says: op has an unsupported element type",
                 "compute in float32",
             )  # fmt: skip

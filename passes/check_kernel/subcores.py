@@ -22,6 +22,7 @@ from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.dialects.types import AnyMemRef, bit_width, element_type, memory_space, shape_of
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.elements import check_held
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.subcore_memory import check_subcore_memory
 from pallasite.passes.check_kernel.subcore_registers import check_register, check_single
 from pallasite.passes.check_kernel.subcore_transfers import (
@@ -155,14 +156,15 @@ def _check_reference(op: Operation, compiled: _Compiled, parts: SparseCores) -> 
         check_bitcast(op, compiled.compact)
     elif compiled.layouts and isinstance(op, _WITHOUT_LAYOUTS):
         raise refusal(
-            op, "subcore-layout", f"{op.name} is not supported by the layout passes of SparseCores",
+            op, "subcore-layout", f"{in_words(op)} is not supported by the layout passes of "
+            "SparseCores",
             "the TPU compiler says: Operation not supported in the Mosaic-SC infer-vector-layout "
             "pass", _REGISTERS,
         )  # fmt: skip
     elif compiled.layouts and isinstance(op, tpu.VectorLoadOp | tpu.VectorStoreOp):
         if op.mask is not None:
             raise refusal(
-                op, "subcore-layout", f"{op.name} with a mask on a SparseCore",
+                op, "subcore-layout", f"{in_words(op)} with a mask on a SparseCore",
                 "the TPU compiler says: Not implemented: Mask is not supported", _REGISTERS,
             )  # fmt: skip
     elif isinstance(op, tpu.ConcatenateOp) and op.dimension.value.data == (

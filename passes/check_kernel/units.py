@@ -15,6 +15,7 @@ from pallasite.dialects import tpu
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
@@ -38,7 +39,7 @@ def _way(op: Operation, target: Target) -> None:
         return
     kept = "keep sums in accumulators" if target.accumulators else "give results to a queue"
     raise refusal(
-        op, "mxu-results", f"{op.name} is not supported on {target.name}",
+        op, "mxu-results", f"{in_words(op)} is not supported on {target.name}",
         f"its matrix units {kept}",
         "write jnp.dot, which feeds the matrix units of every TPU",
     )  # fmt: skip

@@ -22,6 +22,7 @@ from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import Rule, RuleTable
 from pallasite.targets import Target, targets_with
 
@@ -81,8 +82,8 @@ def _integers(op: Operation, target: Target) -> None:
     known = " and ".join(f"i{w}" for w in sorted(widths))
     raise refusal(
         op, "narrow-integer",
-        f"{op.name} takes vectors of {known}, got {element}" if known
-        else f"the vector unit has no {op.name}",
+        f"{in_words(op)} takes vectors of {known}, got {element}" if known
+        else f"the vector unit does not have {in_words(op)}",
         _as_words(op),
         *([_NARROW_SUMS] if isinstance(op, _SUMS) else []),
     )  # fmt: skip
@@ -127,7 +128,7 @@ def _shifts(op: Operation, target: Target) -> None:
         return
     if bit_width(type) == 1:
         raise refusal(
-            op, "narrow-integer", f"{op.name} of vectors of i1 is not supported",
+            op, "narrow-integer", f"{in_words(op)} of vectors of i1 is not supported",
             "registers of masks are combined by bitwise operations only",
             "cast the operands to int32 first",
         )  # fmt: skip
@@ -151,7 +152,7 @@ def _floats(*allowed: type[Attribute]) -> Rule:
         if isinstance(element, allowed):
             return
         raise refusal(
-            op, "float-type", f"{op.name} of vectors of {element} is not supported",
+            op, "float-type", f"{in_words(op)} of vectors of {element} is not supported",
             "cast the operands to float32 first" if allowed else "express it by other operations",
         )  # fmt: skip
 
@@ -296,7 +297,7 @@ def _flat(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp | tpu.IotaOp, target: Ta
         gathered = _GATHERED_PIECES if count > LANES else _GATHERED_ROW.format(n=count)
         is_gather = isinstance(op, tpu.DynamicGatherOp)
         raise refusal(
-            op, "one-dimension", f"{op.name} of a one-dimensional {kind} is not supported",
+            op, "one-dimension", f"{in_words(op)} of a one-dimensional {kind} is not supported",
             "a flat vector runs through all sublanes of a register, lanes move within one",
             gathered if is_gather
             else "do it in two dimensions, (1, n), and reshape what goes in and comes out",
