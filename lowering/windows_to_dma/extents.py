@@ -19,6 +19,9 @@ from pallasite.layouts.tiling import infer_tiling
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.passes.ranges import Range
 
+LARGEST = 2**31 - 1
+"""The largest number that a scalar holds."""
+
 
 @dataclass(frozen=True)
 class Box:
@@ -76,7 +79,7 @@ class Extent:
 
     def blocked(self, build: ScalarBuilder, index: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         """Start in the array, start in the block and size of block number `index`."""
-        start = build.mul(index, self.block)
+        start = build.mul(self._bounded(build, index), self.block)
         if known(start) is None and self.block % self.tile and self.block >= self.size:
             # The block spans the dimension, so its number is 0 wherever it is legal.
             start = self._assume_aligned(build, start)
@@ -87,6 +90,15 @@ class Extent:
         if whole == 0:
             return start, 0, cut
         return start, 0, build.select(build.equal(index, whole), cut, self.block)
+
+    def _bounded(self, build: ScalarBuilder, index: Scalar) -> Scalar:
+        """`index`, or another one outside the array whose first element is a number of 32 bits:
+        what wraps around might be inside. Numbers that are read from a table are taken as small."""
+        most = LARGEST // self.block
+        low, high = self.indices.low, self.indices.high
+        if high is not None and high > most:
+            index = build.smallest(index, most)
+        return build.largest(index, -most) if low is not None and low < -most else index
 
     def element(
         self, build: ScalarBuilder, index: Scalar, low: int

@@ -39,6 +39,16 @@ def pipeline(index_map: Any) -> Any:
     return call(lambda x, o: inner(x, o), X, in_specs=[anywhere], out_specs=anywhere)
 
 
+@pytest.mark.parametrize("form", ["mosaic", "dma", "vreg"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_block_whose_first_element_has_no_number_is_outside(form: Any, sign: int) -> None:
+    """8 times its number is 0 in 32 bits, where the first block is."""
+    far = lambda i: (sign * i * 2**29, 0)  # noqa: E731
+    with simulate(form=form), pytest.raises(Exception, match="outside the array") as caught:
+        kernel(far)
+    assert "block-out-of-bounds" in str(caught.value)
+
+
 @pytest.mark.parametrize("form", ["dma", "vreg"])
 @pytest.mark.parametrize("program", [kernel, pipeline])
 def test_a_block_outside_has_the_line_of_its_map(program: Callable[[Any], Any], form: Any) -> None:
