@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.registers import BOX, Box, box_of
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES
 from pallasite.lowering.absorb_moves.memory import buffer_of, part_of
@@ -89,7 +90,14 @@ def _load(like: vector.LoadOp, column: SSAValue, place: Operation) -> SSAValue:
     """A tile of the columns that `like` loads, from `column` on."""
     old = like.result.type
     kind = VectorType(old.element_type, [*old.get_shape()[:-1], LANES])
-    indices = [*like.indices[:-1], column]
-    loaded = vector.LoadOp(like.base, indices, kind)
-    loaded.attributes.update(part_of(like, indices))
+    loaded = vector.LoadOp(like.base, [*like.indices[:-1], column], kind)
+    loaded.attributes.update(part_of(like, like.indices))
+    if (box := box_of(loaded)) is not None:
+        # Rows may leave the ref, but its columns are all there, and `column` is one of them.
+        inside = Box(
+            (*box.offsets[:-1], 0),
+            (*box.sizes[:-1], LANES),
+            (*box.extents[:-1], old.get_shape()[-1]),
+        )
+        loaded.attributes[BOX] = inside.attribute
     return insert_before(loaded, place)

@@ -10,6 +10,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import pallasite
+from pallasite.diagnostics import ExecutionError
 from pallasite.frontend.aot import compile_ahead_of_time
 from pallasite.targets import get_target
 
@@ -64,6 +65,27 @@ def test_columns_that_are_overwritten_before_the_roll() -> None:
     given = np.full((1, 1), 200, np.int32)
     (actual,) = pallasite.run(rolled((8, 256), more), [values, given], form="vreg", target="v5e")
     assert np.array_equal(actual, np.roll(values, 200, 1))
+
+
+@pytest.mark.parametrize("form", ["tiles", "vreg"])
+def test_rows_that_may_leave_the_ref(form: str) -> None:
+    module = kernel(["16x256xi32", "1x2xi32", "8x256xi32"], """
+        %s = vector.load %b[%z, %z] : B, vector<1x2xi32>
+        %n = vector.extract %s[0, 0] : i32 from vector<1x2xi32>
+        %r = vector.extract %s[0, 1] : i32 from vector<1x2xi32>
+        %e = arith.constant 8 : i32
+        %m = arith.muli %r, %e : i32
+        %i = arith.index_cast %m : i32 to index
+        %x = vector.load %a[%i, %z] : A, vector<8x256xi32>
+        %y = tpu.dynamic_rotate %x by %n dim 1 : vector<8x256xi32>, i32 -> vector<8x256xi32>
+        tpu.vector_store %c[%z, %z], %y {strides = array<i32>} : C, vector<8x256xi32>,
+    """)  # fmt: skip
+    lowered, values = pallasite.lower(module, form=form, target="v5e"), numbers((16, 256))
+    given = np.array([[130, 1]], np.int32)
+    (actual,) = pallasite.run(lowered, [values, given], form=form, target="v5e")
+    assert np.array_equal(actual, np.roll(values[8:], 130, 1))
+    with pytest.raises(ExecutionError, match="is outside memref"):
+        pallasite.run(lowered, [values, np.array([[130, 2]], np.int32)], form=form, target="v5e")
 
 
 @pytest.mark.aot
