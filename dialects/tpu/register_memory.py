@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i1, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, VectorType, i1, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -118,6 +118,15 @@ class StoreOp(TpuOp):
 
     def verify_(self) -> None:
         check_registers(self, self.base.type, self.indices, self.value.type)
+        if self.mask is None or STEPS not in self.attributes:
+            return
+        split = split_grid(self.value.type)
+        grid, register = split or ((), self.value.type.get_shape())
+        # Of packed elements there is a flag for each, or one for all of a word.
+        masks = [VectorType(i1, [*grid, *register[:rank]]) for rank in sorted({2, len(register)})]
+        if self.mask.type not in masks:
+            expected = " or ".join(map(str, masks))
+            raise VerifyException(f"expected a mask of type {expected}, got {self.mask.type}")
 
 
 @irdl_op_definition

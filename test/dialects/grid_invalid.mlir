@@ -138,3 +138,9 @@
 
 // CHECK: 'grid.position': dimension 1 is out of range for a grid [4]
 %0 = grid.position dim 1 step 1 : vector<4x8x128xi32>
+
+// -----
+
+// CHECK: 'tpu.store': expected a mask of type vector<2x8x128xi1>, got vector<2x1x8x128xi1>
+%m, %i, %v, %k = "test.op"() : () -> (memref<16xf32, #tpu.memory_space<vmem>>, index, vector<2x8x128xf32>, vector<2x1x8x128xi1>)
+tpu.store %m[%i], %v masked %k sublanes [true] {grid.steps = array<i64: 8>} : memref<16xf32, #tpu.memory_space<vmem>>, vector<2x8x128xf32>, vector<2x1x8x128xi1>
