@@ -27,6 +27,7 @@ from pallasite.layouts.planner.trace import TooFine, check_replication, trace
 from pallasite.layouts.planner.whole import PER_STEP, as_whole
 from pallasite.layouts.strategies.apart import as_other, in_turn
 from pallasite.layouts.strategies.change_rows import by_changing_rows
+from pallasite.layouts.strategies.flat import stays_in_sublanes
 from pallasite.layouts.strategies.small_blocks import Stacking, is_stacked_alike
 from pallasite.layouts.strategies.stages import AT_ONCE, SOON, STEPS, Stages
 
@@ -131,7 +132,7 @@ def _in_stages(move: Move, costs: Costs) -> Plan:
     and ends with it in others, where a search takes longer.
     """
     stages = Stages.of(move)
-    if not stages.several or not costs.stages:
+    if not stages.several or not costs.stages or stays_in_sublanes(move):
         return _at_once(move, costs)
     simple = stages.steps > 1 and registers(move) <= SMALL
     ends = (*move.sources, move.destination)

@@ -59,6 +59,10 @@ class Trace:
         return Trace(np.arange(LANES), register, row, lane, (0, 0, 1), self.walked)
 
 
+_MANY = 1 << 18
+"""Rows of more are too many, whether or not they are cut in stretches."""
+
+
 class TooFine(Exception):
     """A movement has more stretches of rows than whoever asked wants to look at."""
 
@@ -75,6 +79,8 @@ def trace(move: Move, most: float = math.inf) -> Trace:
     registers = np.arange(layout.register_count(shape), dtype=integer)[:, None, None]
     live = layout.live_rows(shape)
     rows = live.astype(integer)[None, :, None]
+    if registers.size * rows.size > max(most, _MANY):
+        raise TooFine  # Before all of them are looked at, to be looked at again in stretches.
     while True:
         index, valid, lines = _destination_index(layout, shape, registers, rows, starts)
         if not lines.cuts.any():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
@@ -32,7 +33,12 @@ from pallasite.layouts.planner.periods import periods
 from pallasite.layouts.planner.search import HUGE, Search
 from pallasite.layouts.planner.trace import TooFine, Trace, trace
 from pallasite.layouts.planner.words import whole_words
-from pallasite.layouts.strategies.flat import by_chunks, comes_everywhere, elements_to_check
+from pallasite.layouts.strategies.flat import (
+    by_chunks,
+    comes_everywhere,
+    elements_to_check,
+    stays_in_sublanes,
+)
 from pallasite.layouts.strategies.packed import scattered
 from pallasite.layouts.strategies.pairs import is_paired
 from pallasite.layouts.strategies.transpose import (
@@ -60,7 +66,7 @@ def as_whole(move: Move, costs: Costs, part: Planner) -> Plan:
     """
     whole = _Whole(move, costs, part)
     wide = None
-    if move.bits < 32 and splits_rows(move) and cuts_rows_anew(move):
+    if move.bits < 32 and splits_rows(move) and cuts_rows_anew(move) and not whole.stays:
         wide = whole.widened()
     if wide is None:
         return whole.plan()
@@ -79,10 +85,15 @@ class _Whole:
     costs: Costs
     part: Planner
 
+    @cached_property
+    def stays(self) -> bool:
+        """Whether words stay together, in their sublanes: chunks are of these."""
+        return stays_in_sublanes(self.move)
+
     def plan(self) -> Plan:
         """The cheapest plan; raises `Unsupported` if there is none."""
         move, costs = self.move, self.costs
-        if is_widened(move, costs):
+        if is_widened(move, costs) and not self.stays:
             # Whatever else is tried costs many times as long, and finds little that is better.
             made = self.widened()
             if made is not None:
@@ -150,7 +161,7 @@ class _Whole:
         move = self.move
         many = registers(move) * self.costs.copies > _MANY
         parted = many and scattered(move, found) and not is_paired(move, found)
-        if parted or is_cut_finely(move, found):
+        if (parted or is_cut_finely(move, found)) and not self.stays:
             made = self.widened()
             if made is not None:
                 return made

@@ -15,8 +15,9 @@ import math
 
 import numpy as np
 
-from pallasite.layouts.move import Move, Reshape
+from pallasite.layouts.move import Laid, Move, Reshape, Shape
 from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner.batch import kept_dims
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.lines import Array, any_along, distinct_values
 from pallasite.layouts.planner.program import Program
@@ -24,6 +25,7 @@ from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.strategies.flat_moves import move_rows
 from pallasite.layouts.strategies.flat_rows import SUBLANE, Pieces, Rows
 from pallasite.layouts.strategies.short_rows import REGISTER, packed, unpacked
+from pallasite.layouts.vector_layout import VectorLayout
 
 _SHORT = LANES // SUBLANES
 """The rows of a register that are not longer fit into one chunk."""
@@ -50,8 +52,18 @@ def comes_everywhere(move: Move) -> bool:
 def _everywhere(source: Rows, target: Rows) -> bool:
     """The same of rows of 32-bit elements, for targets of one row in each register, too: where it
     is does not matter then."""
-    one = not target.apart or not target.valid[:, 1:].any()
-    return source.length <= _SHORT < target.length and one
+    one = not source.apart or not target.apart or not target.valid[:, 1:].any()
+    return source.length <= _SHORT and one and not _is_short(target)
+
+
+def _is_short(rows: Rows) -> bool:
+    """Whether the rows of a register, each in a sublane of its own, fit into one chunk."""
+    return rows.apart > 0 and rows.length <= _SHORT
+
+
+def stays_in_sublanes(move: Move) -> bool:
+    """Whether a reshape goes through chunks in every sublane, of what lies in this one."""
+    return bool(move.steps) and _of_one_sublane(move) is not None and _ends(move) is not None
 
 
 def by_chunks(move: Move, costs: Costs) -> Plan | None:
@@ -61,9 +73,10 @@ def by_chunks(move: Move, costs: Costs) -> Plan | None:
         return None
     source, target = ends
     layout, shape = move.sources[0]
-    program = Program([Value(layout.grid_shape(shape), 1)], 32, costs)
+    program = Program([Value(layout.grid_shape(shape), layout.packing)], move.bits, costs)
     everywhere = _everywhere(source, target)
-    if source.length <= _SHORT:
+    short = source.length <= _SHORT
+    if short:
         # Short rows come together in all sublanes: where they are wanted there, nothing spreads.
         chunks = packed(program, program.flat(0), source, LANES if everywhere else REGISTER)
         if chunks is None:
@@ -75,13 +88,14 @@ def by_chunks(move: Move, costs: Costs) -> Plan | None:
         """The register and the sublane of a chunk."""
         if everywhere:
             return number, np.broadcast_to(SUBLANE, number.shape)
-        if source.length <= _SHORT:
+        if short:
             return np.divmod(number, SUBLANES)
         # The row in which a chunk begins holds all of it.
         row = number * LANES // source.length
-        return source.register(row, number - row * source.length // LANES), source.sublane[row]
+        register = source.register(row, number - row * source.length // LANES)
+        return register, source.sublane_of(row)
 
-    if target.length <= _SHORT:
+    if _is_short(target):
         made = unpacked(program, chunks, target, find)
     else:
         number = target.chunk[:, None, :] + np.arange(target.blocks + 1)[None, :, None]
@@ -91,21 +105,49 @@ def by_chunks(move: Move, costs: Costs) -> Plan | None:
         moved = move_rows(program, chunks, register, sublane.reshape(-1, SUBLANES))
         made = _unchunked(program, moved, target)
     layout, shape = move.destination
-    result = program.reshape(made, layout.grid_shape(shape))
+    result = program.reshape(program.elements(made), layout.grid_shape(shape))
     return program.plan(result, "chunks")
 
 
 def _ends(move: Move) -> tuple[Rows, Rows] | None:
     """The rows of both sides of a reshape that goes through chunks."""
+    move = _of_one_sublane(move) or move
     (laid, *others), steps = move.sources, [type(step) for step in move.steps]
     if move.bits != 32 or others or steps != [Reshape]:
         return None
     source, target = Rows.of(laid), Rows.of(move.destination)
     if source is None or target is None or source.length == 1:
         return None  # Columns become rows by a transpose.
-    if any(rows.length <= _SHORT and not rows.apart for rows in (source, target)):
+    if source.length <= _SHORT and not source.apart and _is_short(target):
         return None
     return source, target
+
+
+def _of_one_sublane(move: Move) -> Move | None:
+    """A reshape of what lies in one sublane, if what lies in each stays there: as if all held the
+    same. None if it does not, or if some lie in other registers."""
+    (laid, *others), target = move.sources, move.destination[0]
+    layout, shape = laid
+    here, there = layout.sublane_dim, target.sublane_dim
+    if others or len(move.steps) != 1 or here is None or there is None:
+        return None
+    if layout.lane_dim is None or target.lane_dim is None:
+        return None
+    kept = kept_dims(move.steps[0], {there: (there, 0)})
+    height = shape[here]
+    if kept != {there: (here, 0)} or not (layout.is_native and target.is_native):
+        return None
+    if layout.row != 0 or target.row != 0 or not 1 < height <= layout.native_rows:
+        return None
+    made, rest = _without_rows(*move.destination)
+    return Move.reshape(_without_rows(*laid), made, rest)
+
+
+def _without_rows(layout: VectorLayout, shape: Shape) -> Laid:
+    assert layout.lane_dim is not None and layout.sublane_dim is not None
+    rest = tuple([n for d, n in enumerate(shape) if d != layout.sublane_dim])
+    lane = layout.lane_dim - (layout.sublane_dim < layout.lane_dim)
+    return VectorLayout(32, None, lane, None, layout.column), rest
 
 
 def elements_to_check(move: Move) -> Array:
@@ -114,6 +156,17 @@ def elements_to_check(move: Move) -> Array:
     Of blocks of rows in every place of a chunk, of the source and of the destination, the ends of
     rows and of some of their chunks; and some of all others.
     """
+    inner = _of_one_sublane(move)
+    if inner is not None:
+        # Of the first and of the last sublane those that stand for all of one.
+        (_, shape), (_, rest) = move.destination, inner.destination
+        rows = move.destination[0].sublane_dim
+        assert rows is not None
+        index = [np.asarray(a) for a in np.unravel_index(elements_to_check(inner), rest)]
+        found = [np.full_like(index[0], row) for row in (0, shape[rows] - 1)]
+        return distinct_values(
+            [np.ravel_multi_index((*index[:rows], row, *index[rows:]), shape) for row in found]
+        )
     step = move.steps[0]
     assert isinstance(step, Reshape), "not a movement through chunks"
     total = math.prod(step.shape)
@@ -145,8 +198,9 @@ def usual_cost(move: Move, costs: Costs) -> float:
     In each there are layers: the pieces that a row is made of. Each takes a gather and, after the
     first, a select; and its registers are shuffled and selected one by one.
     """
-    source, target = Rows.of(move.sources[0]), Rows.of(move.destination)
-    assert source is not None and target is not None, "not a movement of rows"
+    ends = _ends(move)
+    assert ends is not None, "not a movement of rows"
+    source, target = ends
     # Evenly spread, but not at even distances: these may be those of a pattern.
     spread = np.arange(_JUDGED) * _GOLDEN % 1 * len(target.first)
     blocks = distinct_values(spread.astype(np.int64))
@@ -208,7 +262,7 @@ def _merged(program: Program, chunks: int, rows: Rows) -> int:
         if not there.any():
             return value
         register = np.where(there, rows.register(number, np.zeros_like(number)), -1)
-        moved = move_rows(program, chunks, register, rows.sublane[number])
+        moved = move_rows(program, chunks, register, rows.sublane_of(number))
         for column in distinct_values(behind[there]).tolist():
             members = np.nonzero(any_along(there & (behind == column), 1))[0]
             made = Pieces(program, len(rows.first) * (width + 1))

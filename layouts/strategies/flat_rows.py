@@ -74,6 +74,10 @@ class Rows:
         """The register of chunks that holds the one so much behind the first one of `row`."""
         return self.block[row] * (self.blocks + 1) + chunk
 
+    def sublane_of(self, row: Array) -> Array:
+        """The sublane that holds each `row`, [..., 8]: its own place, where all hold it."""
+        return self.sublane[row] if self.apart else np.broadcast_to(SUBLANE, row.shape)
+
     @property
     def phase(self) -> Array:
         """[blocks]: in which lane of a chunk every block begins."""

@@ -41,7 +41,7 @@ def packed(program: Program, x: int, rows: Rows, size: int = REGISTER) -> int | 
     Or, if that is their `size`, of one chunk, which is in all sublanes.
     """
     begin = rows.first * rows.length
-    end = begin + rows.valid.sum(1) * rows.length
+    end = begin + (rows.valid.sum(1) if rows.apart else 1) * rows.length
     count = -(-int(end[-1]) // size)
     start = np.arange(count) * size
     # The blocks that a register begins and ends with.
@@ -78,6 +78,8 @@ def _from(place: Array, size: int) -> Mask:
 
 def _cheapest(costs: Costs, rows: Rows, size: int, count: int) -> _Way:
     """The way that costs least, for `count` registers of so many elements."""
+    if not rows.apart:
+        return _InPlace(rows)
     ways: list[_Way] = [_Turned(rows), _Phases(rows)]
     if size == LANES:
         ways.append(_Late(rows, count))
@@ -104,6 +106,24 @@ class _Way(Protocol):
     def chunks(self, program: Program, value: int) -> int:
         """What was selected, in all sublanes."""
         ...
+
+
+@dataclass(frozen=True)
+class _InPlace:
+    """Of rows that are in all sublanes, or of one in each that stays there: a gather turns it to
+    where it begins."""
+
+    rows: Rows
+    kinds: int = 1
+
+    def cost(self, costs: Costs) -> float:
+        return costs.copies * costs.gather(along_lanes=True) * len(self.rows.first)
+
+    def blocks(self, program: Program, x: int) -> int:
+        return program.gather_lanes(x, self.rows.turned(-1, np.arange(len(self.rows.first))))
+
+    def chunks(self, program: Program, value: int) -> int:
+        return value
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,12 @@ from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.demand import ALL_LANES
 from pallasite.layouts.planner.planner import plan, plan_or_none
 from pallasite.layouts.planner.program import Program
-from pallasite.layouts.strategies.flat import by_chunks, elements_to_check, usual_cost
+from pallasite.layouts.strategies.flat import (
+    by_chunks,
+    elements_to_check,
+    stays_in_sublanes,
+    usual_cost,
+)
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 
@@ -133,6 +139,34 @@ def test_short_rows_of_the_source_take_few_instructions():
     # Rows begin in any of the 128 lanes: so many kinds of registers there are.
     assert made.grid_instructions < 200
     assert made.instructions < 4.2 * 97 * 26
+
+
+@pytest.mark.parametrize("bits", [32, 16, 4])
+@pytest.mark.parametrize(
+    ("source", "shape", "steps"),
+    [
+        ((371, 41), (15211,), 10),
+        ((15211,), (371, 41), 4),
+        ((67, 4), (268,), 40),
+        ((500, 300), (750, 200), 8),
+    ],
+    ids=str,
+)
+def test_what_stays_in_its_sublane_is_moved_as_if_all_held_the_same(
+    source: tuple[int, ...], shape: tuple[int, ...], steps: int, bits: int
+):
+    """Whole words, whatever these hold; each pattern by itself took hundreds of steps."""
+    height = 256 // bits
+    laid, target = (VectorLayout(bits, 0, len(s), 0, 0) for s in (source, shape))
+    move = Move.reshape((laid, (height, *source)), target, (height, *shape))
+    for costs in (V4, V5E):
+        made = plan(move, costs)
+        assert performs(made, move, ALL_LANES)
+        assert made.grid_instructions < steps
+        assert made.cost == plan(move, replace(costs, stages=False)).cost
+    # The sublanes of a source that begins in another one are not the same.
+    other = (laid.with_offsets(1, 0), (height - 1, *source))
+    assert not stays_in_sublanes(Move.reshape(other, target, (height - 1, *shape)))
 
 
 @pytest.mark.parametrize("row", [0, None])
