@@ -123,13 +123,17 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
     """The option that makes the passes of a Python file available."""
     parser.add_argument(
         PLUGIN, action="append", default=[], metavar="FILE",
-        help="offer the passes that a Python file defines; may be repeated",
+        help="make the passes that a Python file defines available; may be repeated",
     )  # fmt: skip
 
 
 def add_like_option(parser: argparse.ArgumentParser) -> None:
     """The option that names a program for a kernel that does not record its call."""
-    parser.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
+    parser.add_argument(
+        "--like",
+        metavar="FILE",
+        help="program that calls the kernel, for one that does not record operand and result types",
+    )
 
 
 def add_kernel_options(parser: argparse.ArgumentParser) -> None:
@@ -137,14 +141,17 @@ def add_kernel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--version", action="version",
         version=f"{parser.prog} of pallasite {package_version()}",
-        help="tell the version and exit",
+        help="print the version and exit",
     )  # fmt: skip
     parser.add_argument(
         "file", nargs="?", default="-", help="kernel or program; - is standard input"
     )
     add_like_option(parser)
     parser.add_argument(
-        "--call", type=int, metavar="N", help="which call of a program (default: 0)"
+        "--call",
+        type=int,
+        metavar="N",
+        help="which of the kernels that a program calls (default: 0)",
     )
 
 
@@ -160,7 +167,7 @@ def add_format_option(parser: argparse.ArgumentParser) -> None:
     """The option that says how a tool reports."""
     parser.add_argument(
         "--format", choices=("text", "json"), default="text",
-        help="how the result is told (default: text)",
+        help="how the result is reported (default: text)",
     )  # fmt: skip
 
 
@@ -169,12 +176,12 @@ def add_lowering_options(parser: argparse.ArgumentParser) -> None:
     admitted."""
     parser.add_argument(
         *PIPELINE, action="append", default=[], metavar="PIPELINE",
-        help="passes to run before what is still missing to the form, as tpu-opt takes them",
+        help="passes to run before those that are still needed to reach the form, as for tpu-opt",
     )  # fmt: skip
     add_plugin_option(parser)
     parser.add_argument(
         "--allow-beyond-reference", action="store_true",
-        help="accept kernels that the TPU compiler refuses but this one can lower",
+        help="accept kernels that the TPU compiler refuses although this lowering supports them",
     )  # fmt: skip
 
 

@@ -26,26 +26,26 @@ def describe(
     texts = {
         "input_file": "kernel or program; standard input if it is - or left out",
         "output_file": "where to write; standard output if it is - or left out",
-        "frontend": "how to read the file; its content tells, so it need not be given",
-        "disable_verify": "verify nothing, neither what is read nor what a pass leaves",
+        "frontend": "not needed: the kind of the file is recognised by its content",
+        "disable_verify": "verify neither the input nor the results of passes",
         "allow_unregistered_dialect": "read operations of unknown dialects in MLIR text",
         "no_implicit_module": "refuse MLIR text without a module at the top, instead of adding one",
-        "verify_diagnostics": "print the error of what is refused in its place, and exit with 0",
-        "parsing_diagnostics": "the same for errors of syntax only",
-        "split_input_file": "read the parts between lines `// -----` as files of their own",
+        "verify_diagnostics": "print errors in place of the result, and exit with 0",
+        "parsing_diagnostics": "do so for syntax errors only",
+        "split_input_file": "treat the parts between lines `// -----` as separate files",
         "print_op_generic": "print operations in the generic form",
-        "print_no_properties": "print properties among the attributes, as MLIR once did",
+        "print_no_properties": "print properties among the attributes, as old versions of MLIR do",
         "print_debuginfo": "print the location of every operation",
         "syntax_highlight": "print in colours",
         "shrink": "exit with 0 only if a pass raised xDSL's ShrinkException: for reducers of tests",
-        "version": "tell the version and exit",
+        "version": "print the version and exit",
         "target": f"TPU generation ({', '.join(TARGETS)}), or a format to print "
         f"({', '.join(sorted(formats))})",
-        "passes": "passes with commas between, options in braces: "
-        "lower-to-dma{target=v6e},cse; a pass is a flag as well: --cse",
+        "passes": "comma-separated passes with options in braces: "
+        "lower-to-dma{target=v6e},cse; each pass is also a flag: --cse",
         "print_between_passes": "print the IR after every pass, and after every step of whole "
         "lowerings, on standard error; also --mlir-print-ir-after-all",
-        "time_passes": "print what each pass takes, and each step of whole lowerings, on "
+        "time_passes": "print the time of every pass, and of every step of whole lowerings, on "
         "standard error; also --mlir-timing",
     }
     for action in parser._actions:

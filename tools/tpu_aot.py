@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         "--topology",
         "--target",
         default="v5e:2x2",
-        help="chips to compile for; selects the target (default: v5e:2x2)",
+        help="chips to compile for, or a target alone (default: v5e:2x2)",
     )
     add_lowering_options(p)
     p.add_argument(

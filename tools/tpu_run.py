@@ -67,8 +67,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--outputs", metavar="NPZ", help="where to write the results")
     p.add_argument(
         "--form", choices=FORMS,
-        help="form to execute (default: tiles, or where FILE or the passes named are beyond it, "
-        "theirs)",
+        help="form to execute (default: tiles, or the form of FILE, or the one that the passes "
+        "named lead to, if that comes later)",
     )  # fmt: skip
     p.add_argument(
         "--target", default=DEFAULT_TARGET, help=f"{', '.join(TARGETS)} (default: %(default)s)"
@@ -81,11 +81,11 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     p.add_argument(
         "--verify-each", action="store_true",
-        help="execute after every pass; name the first that changes the answer",
+        help="execute before and after every pass; name the first that changes the answer",
     )  # fmt: skip
     p.add_argument(
         "--profile", action="store_true",
-        help="tell the modelled time, what the units did, and what bounds the kernel",
+        help="estimate the time on the chip; report what each unit did and what limits the kernel",
     )  # fmt: skip
     add_format_option(p)
     return p
@@ -95,12 +95,12 @@ def _add_machine_options(p: argparse.ArgumentParser) -> None:
     """The options that say on what, and how, the kernel runs."""
     p.add_argument(
         "--devices", type=int, default=1, metavar="N",
-        help="run on N devices, arrays sliced along axis 0",
+        help="run N devices at once, each with its slice of every array along axis 0 (default: 1)",
     )  # fmt: skip
     p.add_argument(
         "--seed", type=int, default=0, metavar="N",
-        help="seed of random inputs, and of the order in which transfers land; with 0 they land as "
-        "late as their waits allow (default: 0)",
+        help="seed of random inputs, and of the order in which transfers complete; with 0 each "
+        "completes as late as the waits allow (default: 0)",
     )  # fmt: skip
     p.add_argument(
         "--unordered", action="store_true",
@@ -113,12 +113,12 @@ def _add_machine_options(p: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     p.add_argument(
         "--max-steps", type=int, metavar="N",
-        help=f"steps that a run may take, a scalar operation being one (default: {DEFAULT_STEPS})",
+        help=f"scalar operations after which a run counts as endless (default: {DEFAULT_STEPS})",
     )  # fmt: skip
     p.add_argument(
         "--max-memory", type=int, metavar="BYTES",
-        help="bytes of this computer that the modelled memories and vectors may take (default: "
-        "8 GiB, or half of its memory)",
+        help="host memory that the modelled memories and vectors may take (default: 8 GiB, or half "
+        "of what the host has)",
     )  # fmt: skip
 
 
