@@ -9,7 +9,7 @@ sublane * p + element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -76,8 +76,10 @@ def _packing(type: Attribute) -> int:
 
 @meaning(tpu.PackSubelementsOp)
 def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
-    """Registers become one of narrower elements, in the op's format; positions that it does not
-    name are poison. Floats become integers to the nearest.
+    """Packs several registers into one of narrower elements, in the format of `op`.
+
+    Positions of the result that `op` does not name are poison. Floats that become integers are
+    rounded to the nearest.
     """
     source, result = op.sources[0].type, op.result.type
     if source.get_num_dims() == 1:
@@ -92,8 +94,9 @@ def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
     def placed(sources: Sequence[Array]) -> list[Array]:
         return [sources[order[p]] if p in order else absent for p in range(parts)]
 
+    shape = result.get_shape()
     if op.pack_format.data is PackFormat.INTERLEAVED:
-        shape, dtype = result.get_shape(), carrier(source)
+        dtype = carrier(source)
 
         def interleave(*sources: Array) -> Array:
             word = np.empty(shape, dtype)
@@ -104,41 +107,57 @@ def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
         return interleave
 
     narrow = storage_float(result) if is_float(source) else None
+    if narrow is not None:
+        return _compressed_floats(placed, narrow, shape, before, after)
 
     def compress(*sources: Array) -> Array:
-        rows = [x if before == 1 else _rows(x) for x in placed(sources)]
-        return _registers(convert(np.concatenate(rows, -2)), after)
+        return _registers(convert(np.concatenate(_all_rows(placed(sources), before), -2)), after)
 
-    shape = result.get_shape()
+    return compress
+
+
+def _all_rows(sources: Sequence[Array], packing: int) -> list[Array]:
+    """The rows of elements of registers that have `packing` of them in a word."""
+    return [x if packing == 1 else _rows(x) for x in sources]
+
+
+def _compressed_floats(
+    placed: Callable[[Sequence[Array]], list[Array]],
+    narrow: Any,
+    shape: tuple[int, ...],
+    before: int,
+    after: int,
+) -> Function:
+    """Packs floats into registers of `shape` and type `narrow`, rounding each source as it is
+    written; `before` and `after` are the elements per word of the sources and of the result."""
 
     def rounded(*sources: Array) -> Array:
-        """`compress` of floats, which are rounded as they are put together."""
-        rows = [x if before == 1 else _rows(x) for x in placed(sources)]
+        rows = _all_rows(placed(sources), before)
         is_column = all(part.strides[-1] == 0 for part in rows)
         if is_column:
             rows = [part[..., :1] for part in rows]
         *grid, height, lanes = rows[0].shape
-        packed = _by_rows(grid, parts * height, lanes, narrow)
+        packed = _by_rows(grid, len(rows) * height, lanes, narrow)
         for place, part in enumerate(rows):
             packed[..., place * height : (place + 1) * height, :] = part
         found = _registers(packed.astype(np.float32), after)
         return np.broadcast_to(found, shape) if is_column else found
 
+    if narrow is not bfloat16:
+        # Written in place, some NaNs of 8-bit floats would be bytes that ml_dtypes does not make.
+        return rounded
+
     def into(*operands: Array) -> None:
-        """`rounded`, to a view of memory: rows of a register are those of two, or four, of its
-        sources."""
+        """`rounded`, written to a view of memory: a row of a register holds those of two, or four,
+        rows of its sources."""
         *sources, target = operands
         elements: Array = target.view(cast(Any, narrow))
-        for place, part in enumerate(placed(sources)):
-            rows = part if before == 1 else _rows(part)
+        for place, rows in enumerate(_all_rows(placed(sources), before)):
             sublanes = rows.shape[-2] // after
             run = slice(place * sublanes, (place + 1) * sublanes)
             elements[..., run, :, :] = _registers(rows, after)
 
-    if narrow is None:
-        return compress
-    # Bytes of NaNs are not all that ml_dtypes has.
-    return Narrowing(rounded, into) if narrow is bfloat16 else rounded
+    return Narrowing(rounded, into)
 
 
 @meaning(tpu.UnpackSubelementsOp)
