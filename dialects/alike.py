@@ -55,6 +55,7 @@ def keeps_rules(module: Operation) -> bool:
     try:
         return _holds(module, set())
     except Exception:
+        # Upstream's verifiers may assert or index instead of refusing; that is a refusal here too.
         return False
 
 

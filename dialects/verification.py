@@ -251,7 +251,7 @@ def _culprit(module: ModuleOp) -> Operation | None:
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)
-        except Exception as error:
+        except Exception as error:  # as in `verify`
             return _named_culprit(error) or op
     return None
 

@@ -42,7 +42,7 @@ def _universe(entry: EntryPoint) -> Universe:
     known = f"{entry.value}, which an installed package offers as {GROUP}"
     try:
         universe = entry.load()
-    except Exception as error:
+    except Exception as error:  # importing a package of others runs any code
         raise UsageError("pass-plugin", f"cannot load {known}: {error}") from error
     if not isinstance(universe, Universe):
         raise UsageError("pass-plugin", f"expected a Universe, got {universe!r} from {known}")
@@ -87,7 +87,7 @@ def _executed(path: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except Exception as error:  # a file of the user's runs any code
         del sys.modules[name]
         if isinstance(error, OSError) and error.filename == path:
             raise UsageError("pass-plugin", f"cannot read {path}: {error.strerror}") from error
@@ -112,7 +112,7 @@ def _same(kind: type[ModulePass]) -> type[ModulePass]:
 def upstream(what: str) -> Generator[None, None, None]:
     """What goes wrong in a pass or an output format of xDSL is no defect of ours.
 
-    They may assert what no kernel holds, or want programs that are not here.
+    They may assert what kernels do not fulfil, or need programs that are not installed.
     """
     try:
         yield
@@ -128,7 +128,7 @@ def upstream(what: str) -> Generator[None, None, None]:
 
 @contextmanager
 def blamed(step: ModulePass) -> Generator[None, None, None]:
-    """What goes wrong in a pass of others is put down to its line, not called a defect of ours."""
+    """Reports an exception in a pass of others at its line, instead of as a defect of Pallasite."""
     if type(step).__module__.partition(".")[0] == "xdsl":
         with upstream(f"pass {step.name}"):
             yield
@@ -137,7 +137,7 @@ def blamed(step: ModulePass) -> Generator[None, None, None]:
         yield
     except (Diagnostic, DiagnosticException, VerifyException, MemoryError):
         raise
-    except Exception as error:
+    except Exception as error:  # a pass of others runs any code
         kind = type(step)
         if kind.__module__.partition(".")[0] in _KNOWN:
             raise
