@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 from pallasite.layouts.move import (
     Broadcast,
@@ -26,7 +27,7 @@ from pallasite.layouts.move import (
 
 def simplified(move: Move) -> Move:
     """The same movement without steps that change nothing, and with those joined that are one."""
-    return _joined_steps(_in_order(_joined_steps(_with_rows(move))))
+    return _joined_steps(_units_first(_in_order(_joined_steps(_with_rows(move)))))
 
 
 def _joined_steps(move: Move) -> Move:
@@ -91,6 +92,19 @@ def _turned(laid: Laid) -> Laid | None:
         None if d is None else order.index(d) for d in (layout.sublane_dim, layout.lane_dim)
     )
     return replace(layout, sublane_dim=sublane, lane_dim=lane), tuple([shape[d] for d in order])
+
+
+def _units_first(move: Move) -> Move:
+    """The same movement, with dimensions of extent 1 in front of what is transposed and then
+    reshaped: where they come last, each row of it has one element."""
+    steps = list(move.steps)
+    for at, (step, then) in enumerate(pairwise(move.steps)):
+        if isinstance(step, Transpose) and isinstance(then, Reshape) and step.shape[-1:] == (1,):
+            order = sorted(range(len(step.shape)), key=lambda d: step.shape[d] > 1)
+            shape = tuple([step.shape[d] for d in order])
+            steps[at] = Transpose(shape, tuple([step.permutation[d] for d in order]))
+            steps[at + 1] = Reshape(shape, then.shape)
+    return replace(move, steps=tuple(steps))
 
 
 def _as_reshape(step: IndexStep, before: Shape) -> IndexStep:

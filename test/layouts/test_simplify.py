@@ -24,6 +24,9 @@ STEPS: dict[str, tuple[list[IndexStep], list[IndexStep]]] = {
     "between": (
         [Reshape(SHAPE, (180,)), Roll((180,), 0, 180), Slice((180,), (0,), (1,)),
          Reshape((180,), SHAPE)], []),
+    "units behind": (
+        [Transpose((20, 9, 1), (2, 0, 1)), Reshape((20, 9, 1), (5, 36))],
+        [Transpose((1, 20, 9), (1, 2, 0)), Reshape((1, 20, 9), (5, 36))]),
     "kept": (
         [Transpose((20, 1, 9), (2, 1, 0)), Reshape((20, 1, 9), (180,))],
         [Transpose((20, 1, 9), (2, 1, 0)), Reshape((20, 1, 9), (180,))]),
@@ -78,3 +81,14 @@ def test_rows_and_lanes_are_the_last_dimensions_of_what_is_reshaped():
     assert simplified(turned) == turned
     laid = Move.relayout(lying, shape, VectorLayout.native(3, 32))
     assert simplified(laid) == laid
+
+
+def test_a_matrix_that_is_turned_and_reshaped_is_not_a_column_between():
+    """Of single elements there were 148,104 rows then."""
+    source, native = (187, 1, 792), VectorLayout.native(3, 4)
+    first = Move.transpose((native, source), native, (2, 0, 1))
+    end, shape = VectorLayout(4, 0, 1, 17, 174, 32), (17, 8712)
+    steps = (*first.steps, Reshape((792, 187, 1), shape))
+    made = plan(Move(first.sources, (end, shape), steps), Costs.of(get_target("v5e")))
+    assert made.cost < 13_000
+    assert made.grid_instructions < 100
