@@ -33,8 +33,16 @@ from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, vector
 from pallasite.dialects.subcores import lowered_functions
+from pallasite.dialects.types import bit_width, shape_of, tiling_of
 from pallasite.dialects.walking import of_kind
-from pallasite.passes.fill_registers.islands import Island, islands_of, splats_of
+from pallasite.layouts.registers import SUBLANES, packing
+from pallasite.passes.fill_registers.islands import (
+    STORES,
+    Island,
+    is_one_value,
+    islands_of,
+    splats_of,
+)
 from pallasite.passes.fill_registers.rows import rewrite
 from pallasite.passes.fill_registers.tiles import tile_as_in_hbm
 from pallasite.targets import DEFAULT_TARGET
@@ -51,11 +59,24 @@ class FillRegistersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in lowered_functions(op):
             if function.body.blocks:
-                anew = tile_as_in_hbm(function, _gained)
+                anew = tile_as_in_hbm(function, _gained) | set(_across_tiles(function))
                 for arrays in list(_arrays(function, anew)):
                     rewrite(function, arrays)
                 for island in list(_others(function, anew)):
                     rewrite(function, [island])
+
+
+def _across_tiles(function: func.FuncOp) -> Iterator[Operation]:
+    """Stores of one number in memory whose tiles, smaller than registers, they cross."""
+    for op in of_kind(function, *STORES):
+        tiling, value = tiling_of(op.base.type), op.operands[0]
+        native = SUBLANES * packing(bit_width(value.type))
+        if tiling is None or len(tiling.first) != 2 or tiling.strides[-1] != 1:
+            continue
+        tile = tiling.first[0]
+        if packing(bit_width(value.type)) < tile < min(native, shape_of(value.type)[-2]):
+            if is_one_value(value):
+                yield op
 
 
 def _gained(function: func.FuncOp, anew: Set[Operation]) -> tuple[set[Operation], int]:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import memref, tpu, vector
-from pallasite.dialects.types import bit_width, shape_of
+from pallasite.dialects.types import AnyMemRef, bit_width, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.fill_registers.islands import is_one_value
@@ -71,17 +71,32 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
 def small_tile(buffer: SSAValue, bits: int) -> int | None:
     """The rows of the smallest tiles, of more than one row of words, of which every access to
     `buffer` takes the first rows of one; None if there are none or that fills no registers.
-    Rows that are the same in all sublanes fill tiles of as many."""
+    Rows that are the same in all sublanes fill tiles of as many; one number fills packed tiles."""
     shape, p = cast(MemRefType[Attribute], buffer.type).get_shape(), packing(bits)
     if len(shape) < 2 or shape[-1] <= LANES:
         return None
     accesses = list(_whole_rows(buffer))
     if (spread := spread_tile(buffer, accesses)) is not None:
         return spread
+    filling = {op for op in accesses if p > 1 and _fills(op, buffer)}
+    others = [op for op in accesses if op not in filling]
     rows, most = 2 * p, min(register_rows(shape[-2], p), SUBLANES * p // 2)
-    while rows <= most and not all(within_tile(op, rows) for op in accesses):
+    if filling:
+        # One number is stored by rows, which fill registers where tiles are as in HBM.
+        rows = max(rows, SUBLANES)
+        others = others if shape[-2] % most == 0 and shape[-1] % LANES == 0 else accesses
+    while rows <= most and not all(within_tile(op, rows) for op in others):
         rows *= 2
-    return rows if rows <= most and accesses else None
+    return rows if rows <= most and others else None
+
+
+def _fills(op: Operation, buffer: SSAValue) -> bool:
+    """Whether `op` stores one number everywhere in `buffer`."""
+    if not _stores_one_number(op) or (isinstance(op, tpu.VectorStoreOp) and op.mask is not None):
+        return False
+    store = cast(tpu.VectorStoreOp | vector.StoreOp, op)
+    whole = shape_of(store.operands[0].type) == cast(AnyMemRef, buffer.type).get_shape()
+    return store.base is buffer and whole and all(constant_of(i) == 0 for i in store.indices)
 
 
 def _has_few_rows(buffer: SSAValue) -> bool:
