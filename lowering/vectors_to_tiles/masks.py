@@ -56,7 +56,7 @@ def mask_in_layout(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAVa
         return made
     if held.layout.bits < layout.bits == 32:
         return _unpacked(held, layout, c)
-    if (held.layout.bits, layout.bits) == (32, 8):
+    if layout.bits == 8:
         return _packed(value, layout, c)
     if (held.layout.bits, layout.bits) != (32, 16):
         raise c.unsupported(
@@ -118,13 +118,12 @@ def _unpacked(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
 
 
 def _packed(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
-    """A mask of words for bytes: 1 and 0 in words, packed and compared."""
+    """A mask of words or half words for bytes: numbers of their width, packed and compared."""
     from pallasite.lowering.vectors_to_tiles.casts import narrow
 
     held = c.tiled(value)
-    kind = grid_type(held.layout, held.shape, i32)
-    one, zero = (c.emit(arith.ConstantOp(splat(kind, n))) for n in (1, 0))
-    chosen = c.emit(arith.SelectOp(held.grid, one, zero))
+    kind = grid_type(held.layout, held.shape, IntegerType(held.layout.bits))
+    chosen = c.emit(arith.ExtUIOp.create(operands=[held.grid], result_types=[kind]))
     number, found = narrow(Tiled(chosen, held.layout, held.shape), IntegerType(layout.bits), c)
     parts = c.relayout(Tiled(number, found, held.shape), layout).grid
     none = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], parts.type), 0)))

@@ -15,6 +15,7 @@ from pallasite.passes.canonicalize_mosaic.compares import (
     compared_by_sign,
     compared_in_halves,
     compared_packed,
+    compared_with_zero,
     ordered,
 )
 from pallasite.passes.canonicalize_mosaic.driver import (
@@ -105,6 +106,8 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
     if width in (1, 32):
         return None
     if isinstance(op, arith.CmpiOp):
+        if (compared := compared_with_zero(op, r)) is not None:
+            return compared
         if compared_packed(op, r.target):
             return None
         if (compared := compared_by_sign(op, r)) is not None:

@@ -17,6 +17,7 @@ from pallasite.dialects import arith
 from pallasite.dialects.predicates import OPPOSITE
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value
 from pallasite.passes.canonicalize_mosaic.driver import Legalizer, rule
+from pallasite.passes.canonicalize_mosaic.masks_as_numbers import CASTS, becomes
 from pallasite.passes.canonicalize_mosaic.selects import COMBINATIONS, governed_bits
 from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
@@ -87,11 +88,27 @@ def compared_in_halves(op: arith.CmpiOp, target: Target) -> bool:
     return halves and narrow and _governs(op.result, 16, ())
 
 
+_WITH_ZERO = {("ugt", 0): "ne", ("uge", 1): "ne", ("ule", 0): "eq", ("ult", 1): "eq"}
+"""Comparisons of unsigned numbers with constants that find zero."""
+
+
+def compared_with_zero(op: arith.CmpiOp, r: Legalizer) -> SSAValue | None:
+    """Narrow unsigned integers are more than zero where they are not zero: found equal, which
+    registers do of more widths than they order."""
+    number = arith.splat_number(op.rhs)
+    if number is None or (op.predicate_name, int(number)) not in _WITH_ZERO:
+        return None
+    kind = cast("VectorType[Attribute]", op.lhs.type)
+    zero = r.emit(arith.ConstantOp(splat(kind, 0)))
+    return r.emit(arith.CmpiOp(op.lhs, zero, _WITH_ZERO[op.predicate_name, int(number)]))
+
+
 _SIGNS = {
     ("slt", 0): "slt", ("sle", -1): "slt", ("sge", 0): "sge", ("sgt", -1): "sge",
     ("sgt", 0): "sgt", ("sge", 1): "sgt", ("sle", 0): "sle", ("slt", 1): "sle",
+    ("ugt", 127): "slt", ("uge", -128): "slt", ("ult", -128): "sge", ("ule", 127): "sge",
 }  # fmt: skip
-"""Comparisons with constants that are comparisons with zero."""
+"""Comparisons of bytes with constants that are comparisons with zero."""
 
 
 def compared_by_sign(op: arith.CmpiOp, r: Legalizer) -> SSAValue | None:
@@ -122,16 +139,21 @@ def compared_by_sign(op: arith.CmpiOp, r: Legalizer) -> SSAValue | None:
 
 def _governs(mask: SSAValue, bits: int, ordered: Sequence[SSAValue]) -> bool:
     """Whether `mask`, alone or with masks of such data, chooses between values of `bits` bits, but
-    not the larger or smaller of `ordered`: of these the TPU compiler makes an extremum, which
+    not alone the larger or smaller of `ordered`: of these the TPU compiler makes an extremum, which
     narrow integers do not have."""
     waiting, seen = [mask], {mask}
     while waiting:
-        for use in waiting.pop().uses:
+        value = waiting.pop()
+        for use in value.uses:
             op = use.operation
-            if isinstance(op, arith.SelectOp):
+            if isinstance(op, CASTS):
+                if not becomes(op.results[0], bits):
+                    return False
+            elif isinstance(op, arith.SelectOp):
                 if use.index or bit_width(element_of(op.result)) != bits:
                     return False
-                if ordered and _are_equal(ordered, (op.lhs, op.rhs), (op.rhs, op.lhs)):
+                alone = value is mask and len(ordered) > 0
+                if alone and _are_equal(ordered, (op.lhs, op.rhs), (op.rhs, op.lhs)):
                     return False
             elif not isinstance(op, COMBINATIONS) or governed_bits(op.result) not in (None, bits):
                 return False

@@ -7,6 +7,7 @@ from pallasite.passes.canonicalize_mosaic import (
     broadcasts,
     conversions,
     folding,
+    masks_as_numbers,
     matmul,
     reductions,
     selects,
@@ -15,8 +16,8 @@ from pallasite.passes.canonicalize_mosaic import (
 )
 
 FAMILIES = (
-    folding, matmul, arithmetic, broadcasts, conversions, reductions, selects, transposes,
-    two_results,
+    folding, masks_as_numbers, matmul, arithmetic, broadcasts, conversions, reductions, selects,
+    transposes, two_results,
 )  # fmt: skip
 
 

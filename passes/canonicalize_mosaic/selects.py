@@ -77,7 +77,7 @@ def legalize_select(op: arith.SelectOp, r: Legalizer) -> SSAValue | None:
     if bits == 1:
         return _logic(condition, left, right, r)
     mask_bits = governed_bits(condition) or bits
-    packed = mask_bits == 32 and _takes_masks_of_words(op, r)
+    packed = mask_bits > bits and _takes_wider_masks(op, r)
     if bits == 32 or ((packed or bits == mask_bits) and bits >= r.target.narrowest_select_bits):
         return None
     if is_float(element) and not _matters_as_number(op):
@@ -109,9 +109,9 @@ def _computes(op: Operation) -> bool:
     return isinstance(op, _COMPUTING)
 
 
-def _takes_masks_of_words(op: arith.SelectOp, r: Legalizer) -> bool:
-    """Whether narrow data is chosen by masks of words that are packed: halves always, integer bytes
-    unless they are there as words."""
+def _takes_wider_masks(op: arith.SelectOp, r: Legalizer) -> bool:
+    """Whether narrow data is chosen by masks of wider data that are packed: halves always, integer
+    bytes unless they are there as words."""
     bits = bit_width(element_of(op.result))
     if packing(bits) > r.target.max_mask_subelements:
         return False

@@ -112,3 +112,56 @@ def test_low_bits_become_masks(element: str) -> None:
         %r = arith.extui %m : {vector("i1")} to {vector("i32")}"""
     for found in run(body, values, "i32", "v5e"):
         assert np.array_equal(found, values[0] & 1)
+
+
+CASTS = {
+    "bf16": "arith.truncf %f : {f32} to {r}", "f32": "arith.addf %f, %f : {r}",
+    "i16": "arith.fptosi %f : {f32} to {r}", "i8": "arith.fptosi %f : {f32} to {r}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v6e"])
+@pytest.mark.parametrize("element", ["f32", "bf16", "i16", "i8"])
+@pytest.mark.parametrize("result", CASTS)
+@pytest.mark.parametrize("numbers", [(1.0, -2.0), (-0.0, 0.0), (1.5, 200.0)])
+def test_numbers_that_masks_choose(
+    numbers: tuple[float, float], result: str, element: str, target: str
+) -> None:
+    """As they are cast one by one; what a type does not hold is rounded or saturates."""
+    made = np.random.default_rng(0)
+    values = [made.integers(-2, 3, (16, 200)).astype(TYPES[element]) for _ in range(2)]
+    compared = "arith.cmpi sgt" if element[0] == "i" else "arith.cmpf ogt"
+    one, other = (f"arith.constant dense<{n}> : {vector('f32')}" for n in numbers)
+    cast = CASTS[result].format(f32=vector("f32"), r=vector(result))
+    body = f"""%one = {one}
+        %other = {other}
+        %m = {compared}, %x, %y : {vector(element)}
+        %f = arith.select %m, %one, %other : {vector("i1")}, {vector("f32")}
+        %r = {cast}"""
+    chosen = np.where(values[0] > values[1], *np.array(numbers, np.float32))
+    if result == "f32":
+        expected = chosen + chosen
+    elif result == "bf16":
+        expected = chosen.astype(TYPES[result])
+    else:
+        expected = np.minimum(chosen, np.iinfo(TYPES[result]).max).astype(TYPES[result])
+    for found in run(body, values, result, target):
+        assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+@pytest.mark.parametrize("predicate", ["ugt", "uge", "ule", "ult"])
+@pytest.mark.parametrize("element, number", [("i8", n) for n in (0, 1, 127, 128, 9)] + [("i16", 0)])
+def test_unsigned_numbers_and_constants(
+    number: int, element: str, predicate: str, target: str
+) -> None:
+    values = [np.arange(3200).astype(TYPES[element]).reshape(16, 200)] * 2
+    body = f"""%n = arith.constant dense<{number}> : {vector(element)}
+        %m = arith.cmpi {predicate}, %x, %n : {vector(element)}
+        %r = arith.select %m, %x, %n : {vector("i1")}, {vector(element)}"""
+    whole = values[0].astype(np.int64) % (1 << 8 * values[0].itemsize)
+    holds = {"ugt": whole > number, "uge": whole >= number, "ule": whole <= number,
+             "ult": whole < number}[predicate]  # fmt: skip
+    expected = np.where(holds, values[0], np.array(number).astype(TYPES[element]))
+    for found in run(body, values, element, target, allow_beyond_reference=True):
+        assert np.array_equal(found, expected)

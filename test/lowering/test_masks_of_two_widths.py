@@ -79,3 +79,40 @@ def test_the_compiler_takes_them(element: str, shape: str, compiler: Compiler) -
         module, topology=topology, layout_passes=False, compiler=compiler
     )
     assert verdict.accepted, verdict.message
+
+
+def of_halves(shape: str) -> Any:
+    """`where(x > y, u, v)` of bytes by half words."""
+    halves, data, mask = (f"vector<{shape}x{name}>" for name in ("bf16", "i8", "i1"))
+    zeros = ", ".join(["%z"] * (shape.count("x") + 1))
+    return kernel(
+        [f"{shape}xbf16", f"{shape}xbf16", f"{shape}xi8", f"{shape}xi8", f"{shape}xi8"],
+        f"""%x = vector.load %a[{zeros}] : A, {halves}
+        %y = vector.load %b[{zeros}] : B, {halves}
+        %u = vector.load %c[{zeros}] : C, {data}
+        %v = vector.load %d[{zeros}] : D, {data}
+        %m = arith.cmpf ogt, %x, %y : {halves}
+        %r = arith.select %m, %u, %v : {mask}, {data}
+        tpu.vector_store %e[{zeros}], %r {{strides = array<i32>}} : E, {data},""",
+    )
+
+
+@pytest.mark.parametrize("shape", ["64x256", "32x128", "13x200", "3x2x46", "5x1x130"])
+@pytest.mark.parametrize("target", ["v4", "v5e", "v6e", "v7x"])
+def test_masks_of_half_words_choose_bytes(shape: str, target: str) -> None:
+    numbers, sizes = np.random.default_rng(0), [int(n) for n in shape.split("x")]
+    x, y = (numbers.integers(-3, 3, sizes).astype(TYPES["bf16"]) for _ in range(2))
+    u, v = (numbers.integers(-128, 128, sizes).astype(np.int8) for _ in range(2))
+    for form in ("mosaic", "tiles", "vreg"):
+        (found,) = pallasite.run(of_halves(shape), [x, y, u, v], form=form, target=target)
+        np.testing.assert_array_equal(np.asarray(found), np.where(x > y, u, v))
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize("shape", ["64x256", "13x200", "3x2x46"])
+def test_the_compiler_takes_masks_of_half_words(shape: str, compiler: Compiler) -> None:
+    module, topology = pallasite.lower(of_halves(shape), "vreg", "v6e"), get_target("v6e").topology
+    verdict = compile_ahead_of_time(
+        module, topology=topology, layout_passes=False, compiler=compiler
+    )
+    assert verdict.accepted, verdict.message

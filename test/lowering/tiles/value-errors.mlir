@@ -90,19 +90,19 @@ func.func @to_a_scalar(%x: !x) {
 // -----
 
 !x = memref<8x128xi32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
-!b = memref<32x128xi8, #tpu.tiled<(32,128)(4,1),[1,1]>, #tpu.memory_space<vmem>>
-!h = memref<32x128xi16, #tpu.tiled<(16,128)(2,1),[1,1]>, #tpu.memory_space<vmem>>
+!b = memref<64x128xi4, #tpu.tiled<(64,128)(8,1),[1,1]>, #tpu.memory_space<vmem>>
+!h = memref<64x128xi16, #tpu.tiled<(16,128)(2,1),[1,1]>, #tpu.memory_space<vmem>>
 
-// CHECK: error: a mask of 16-bit data cannot govern 8-bit data [mask-width]
+// CHECK: error: a mask of 16-bit data cannot govern 4-bit data [mask-width]
 // CHECK-NEXT: note: mask registers hold one bit per element of one width
 // CHECK-NEXT: note: compute the mask from data of the width it governs, or widen the data first
 func.func @mask_of_halves(%x: !h, %y: !b) {
   %c0 = arith.constant 0 : index
-  %v = vector.load %x[%c0, %c0] : !h, vector<32x128xi16>
-  %w = vector.load %y[%c0, %c0] : !b, vector<32x128xi8>
-  %m = arith.cmpi eq, %v, %v : vector<32x128xi16>
-  %r = arith.select %m, %w, %w : vector<32x128xi1>, vector<32x128xi8>
-  tpu.vector_store %y[%c0, %c0], %r {strides = array<i32>} : !b, vector<32x128xi8>,
+  %v = vector.load %x[%c0, %c0] : !h, vector<64x128xi16>
+  %w = vector.load %y[%c0, %c0] : !b, vector<64x128xi4>
+  %m = arith.cmpi eq, %v, %v : vector<64x128xi16>
+  %r = arith.select %m, %w, %w : vector<64x128xi1>, vector<64x128xi4>
+  tpu.vector_store %y[%c0, %c0], %r {strides = array<i32>} : !b, vector<64x128xi4>,
   func.return
 }
 
