@@ -158,6 +158,8 @@ def reduce(op: grid.ReduceOp, facts: Facts) -> Function:
     dim = op.dim.value.data
     pieces = _pieces(dim, shape_of(op.value.type)[dim])
     ufunc = _ufunc(op)
+    if len(pieces) == 1:
+        return lambda x: x
 
     def function(x: Array) -> Array:
         if ufunc is not None and folds_itself(x, dim):

@@ -31,6 +31,8 @@ from pallasite.interpreter.values import (
 )
 
 _DYNAMIC = -(1 << 63)
+_LAYOUTS = 8
+"""Layouts of which a broadcast remembers where they repeat."""
 
 
 def as_scalar(type: Attribute) -> Function:
@@ -56,14 +58,29 @@ def stretch(source: tuple[int, ...], shape: tuple[int, ...]) -> Function:
     sizes = (1,) * (len(shape) - len(source)) + source
     steps = [prod(sizes[d + 1 :]) if n == sizes[d] else 0 for d, n in enumerate(shape)]
 
-    corner, nowhere = (slice(1),) * len(source), (0,) * len(shape)
+    new = (0,) * (len(shape) - len(source))
+    kept: dict[tuple[int, ...], tuple[Any, tuple[int, ...]]] = {}
+    """Of arrays that repeat, by their strides, where what they hold is once, and those of the
+    result."""
+
+    def place(strides: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+        once = tuple(slice(None) if step else slice(1) for step in strides)
+        sizes = zip(source, shape[len(new) :], strides, strict=True)
+        found = once, (*new, *(step if old == size else 0 for old, size, step in sizes))
+        if len(kept) < _LAYOUTS:
+            kept[strides] = found
+        return found
 
     def function(x: Any) -> Any:
-        if not x.flags.c_contiguous:
-            if any(x.strides) or not x.size:
-                return np.broadcast_to(x, shape)
-            return np.ndarray(shape, x.dtype, x[corner], 0, nowhere)
-        return np.ndarray(shape, x.dtype, x, 0, [x.itemsize * step for step in steps])
+        if x.flags.c_contiguous:
+            return np.ndarray(shape, x.dtype, x, 0, [x.itemsize * step for step in steps])
+        strides = x.strides
+        if 0 in strides and x.size:
+            once, repeated = kept.get(strides) or place(strides)
+            held = x[once]
+            if held.flags.c_contiguous:
+                return np.ndarray(shape, x.dtype, held, 0, repeated)
+        return np.broadcast_to(x, shape)
 
     return function
 

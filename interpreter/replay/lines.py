@@ -150,3 +150,8 @@ class Line(NamedTuple):
     def views(self) -> list[View]:
         """Of memory, in the order in which they are used."""
         return [view for view in (self.read, self.write) if view is not None]
+
+
+def of_one_kind(target: Array, value: Array, mask: Array) -> bool:
+    """Whether NumPy copies `value` to `target` where `mask` says, element by element."""
+    return value.shape == mask.shape == target.shape and value.dtype == target.dtype

@@ -38,7 +38,7 @@ from pallasite.interpreter.meanings import Narrowing, Staged
 from pallasite.interpreter.ops.grid import Joined
 from pallasite.interpreter.replay.apart import apart, put, take
 from pallasite.interpreter.replay.direct import Kind
-from pallasite.interpreter.replay.lines import COPY, LOOK, Box, Line, View, Whole
+from pallasite.interpreter.replay.lines import COPY, LOOK, Box, Line, View, Whole, of_one_kind
 from pallasite.interpreter.replay.narrow import Narrow, elements_of
 from pallasite.interpreter.values import Array
 
@@ -218,8 +218,7 @@ class Recorder:
             general = partial(rows.read_from, apart(ref), access.plan, access.pattern.shape)
             read, text = Whole(memory), f"{{}} = {self.bind('f', general)}({{r}})"
         size, load = (0 if look else value.nbytes), view is not None and not look
-        makes = (self._new(value),)
-        line = Line(text, (), makes, read=read, made_bytes=size)
+        line = Line(text, (), (self._new(value),), read=read, made_bytes=size)
         self._line(line._replace(is_load=load, narrow=narrow))
 
     def stored(self, access: Access, ref: Ref, value: Array, mask: Array | None, add: bool) -> None:
@@ -227,15 +226,16 @@ class Recorder:
         memory, contents = self._memory(ref.buffer), ref.buffer.bytes
         self._accesses.setdefault(access, access.taken)
         takes, texts = self._told([value] if mask is None else [value, mask])
-        plain = mask is None and not add
-        target = access.taker(ref.codec, ref.base, contents) if plain else None
-        if target is not None:
-            box = Box.of(target, contents, memory)
-            self._line(Line(f"{{w}}[...] = {texts[0]}", takes, write=box))
+        plain, box_of = mask is None and not add, partial(Box.of, contents=contents, memory=memory)
+        target = None if add else access.taker(ref.codec, ref.base, contents)
+        if target is not None and plain:
+            self._line(Line(f"{{w}}[...] = {texts[0]}", takes, write=box_of(target)))
+        elif target is not None and mask is not None and of_one_kind(target, value, mask):
+            text = f"{self.bind('f', np.copyto)}({{w}}, {texts[0]}, where={texts[1]})"
+            self._line(Line(text, takes, write=box_of(target), whole=False))
         elif plain and (part := access.part(ref.codec, ref.base, contents)) is not None:
             cut = self.bind("f", self._cuts.setdefault(access, access.cut))
-            box = Box.of(part, contents, memory)
-            self._line(Line(f"{{w}}[...] = {cut}({texts[0]})", takes, write=box))
+            self._line(Line(f"{{w}}[...] = {cut}({texts[0]})", takes, write=box_of(part)))
         elif plain and (elements := elements_of(access, ref, memory)) is not None:
             box, narrow = elements
             text = f"{self.bind('f', narrow.store)}({texts[0]}, {{w}})"

@@ -129,3 +129,35 @@ def test_threads_and_programs_share_a_kernel() -> None:
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(calls, (0, 100, 200)))
+
+
+def greatest(x: Any) -> Any:
+    """The four greatest elements of each row, in the first lanes of a result."""
+
+    def body(x: Any, o: Any) -> None:
+        left = x[...]
+        lanes = jax.lax.broadcasted_iota(jnp.int32, left.shape, 1)
+        o[...] = -left
+        for lane in range(4):
+            best = jnp.max(left, axis=1, keepdims=True)
+            o[:, lane : lane + 1] = best
+            first = jnp.min(jnp.where(left == best, lanes, 256), axis=1, keepdims=True)
+            left = jnp.where(lanes == first, -jnp.inf, left)
+        o[:, 4:5] += 1
+
+    block = pl.BlockSpec((8, 256), lambda i: (i, 0))
+    return pl.pallas_call(
+        body, grid=(x.shape[0] // 8,), in_specs=[block], out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+    )(x)  # fmt: skip
+
+
+def test_columns_are_stored_in_parts_of_registers() -> None:
+    def make(numbers: np.random.Generator) -> list[Any]:
+        return [numbers.permuted(np.arange(32 * 256.0, dtype=np.float32).reshape(32, 256), axis=1)]
+
+    for (x,), found in each_call(greatest, make):
+        wanted = -x
+        wanted[:, :4] = np.sort(x, axis=1)[:, :-5:-1]
+        wanted[:, 4] += 1
+        np.testing.assert_array_equal(np.asarray(found), wanted)

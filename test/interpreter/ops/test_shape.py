@@ -33,6 +33,8 @@ def test_arrays_are_repeated_wherever_their_elements_lie(dtype):
         np.broadcast_to(row[:3, None], (3, 4)),
         X.astype(dtype)[0].T.copy().T,
         np.broadcast_to(dtype(1), (0, 4)),
+        np.broadcast_to(np.ones((3, 1), dtype), (3, 4)),
+        np.broadcast_to(np.arange(6).astype(dtype).reshape(3, 2).T[:, None], (2, 4, 3)),
     ):
         for shape in ((2, *array.shape), tuple([5 if n == 1 else n for n in array.shape])):
             found = stretch(array.shape, shape)(array)
