@@ -138,7 +138,7 @@ def kernel_line(place: SourceLocation | None) -> KernelLine | None:
 
 
 # JAX names the parts of the loop that `emit_pipeline` becomes (unless `trace_scopes` is false).
-_PIPELINE_TRANSFER = re.compile(r"\bep_(initialize_\d+|copy_in|copy_out)/")
+_PIPELINE_TRANSFER = re.compile(r"\bep_(initialize_\d+|copy_in|copy_out|wait_out)/")
 
 
 def reaches_block(op: Operation) -> bool:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu
 from pallasite.dialects.kernel import BLOCK, SLOTS
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import reaches_block, source_location
 from pallasite.dialects.promises import edges_of_copy, kept_dimensions, multiples_of_view
 from pallasite.dialects.types import integers_in, memory_space, shape_of, tiling_of
 from pallasite.dialects.viewed import PARTS, viewed, views_behind
@@ -175,11 +175,26 @@ def wait2(op: tpu.WaitDma2Op, facts: Facts) -> Callable[..., Steps]:
     """Waits for as many bytes as `dst` has; the ids say nothing about where."""
     at = source_location(op)
     in_bytes = counts_bytes(op.semaphore)
+    frees = _frees_block(op)
 
     def fn(core: Core, semaphore: Ref, source: Ref, target: Ref, *ids: int) -> Steps:
-        return core.wait(semaphore, target.byte_count if in_bytes else 1, at)
+        waited = core.wait(semaphore, target.byte_count if in_bytes else 1, at)
+        return _forgetting(source, waited) if frees and source.is_tracked else waited
 
     return fn
+
+
+def _frees_block(op: tpu.WaitDma2Op) -> bool:
+    """Whether `op` waits for a block of an output that is written back: the next one in its buffer
+    begins undefined, though the buffer still holds this one."""
+    if memory_space(op.src.type) not in ("vmem", "smem"):
+        return False
+    return any(reaches_block(view) for view in views_behind(op.dst, *_VIEWS))
+
+
+def _forgetting(block: Ref, waited: Steps) -> Steps:
+    yield from waited
+    block.mark_whole(written=False)
 
 
 @effect(tpu.WaitDmaOp, blocking=True)

@@ -159,11 +159,16 @@ class Elements:
         if shadow is not None:
             self._mark_box(shadow, starts, shape, mask, strides)
 
-    def mark_whole(self) -> None:
-        """Remembers that all elements were written."""
-        shadow = self.buffer.shadow
+    @property
+    def is_tracked(self) -> bool:
+        """Whether somebody asks which elements were written."""
+        return self.buffer.shadow is not None or self.buffer.complete
+
+    def mark_whole(self, *, written: bool = True) -> None:
+        """Remembers that all elements were written, or that none of them counts as written."""
+        shadow = self.buffer.shadow if written else self.buffer.reopened()
         if shadow is not None:
-            self._mark_box(shadow, self.starts, self.shape, None, None)
+            self._mark_box(shadow, self.starts, self.shape, None, None, written)
 
     def _mark_box(
         self,
@@ -172,10 +177,11 @@ class Elements:
         shape: tuple[int, ...],
         mask: Array | None,
         strides: Sequence[int] | None,
+        written: bool = True,
     ) -> None:
-        """Remembers that the elements of a box were written."""
+        """Remembers whether the elements of a box were written."""
         raw = raw_codec(self.codec.bits)
-        ones = (1 << raw.bits) - 1
+        ones = (1 << raw.bits) - 1 if written else 0
         if mask is None and strides is None and raw.bits >= 8:
             for piece in boxes.pieces(self.digits, starts, shape, None, raw.packing) or ():
                 view(shadow, raw.storage, self.base, piece, raw.bits)[...] = ones
