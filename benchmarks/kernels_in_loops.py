@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -83,4 +84,5 @@ def section(found: dict[str, dict[str, float]]) -> str:
 if __name__ == "__main__":
     from run_time import seconds
 
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print(section(measure(seconds)))

@@ -11,11 +11,11 @@ See `old_passes.py`.
 
 from __future__ import annotations
 
+import argparse
 import base64
 import json
 import os
 import random
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -366,9 +366,13 @@ def drawn(seed: int, draw: Draw) -> tuple[str, Any, list[Any]]:
 
 def main() -> None:
     """Draws kernels, and writes what each is lowered to."""
-    folder, count = Path(sys.argv[1]), int(sys.argv[2])
-    first = KINDS[sys.argv[3]][0] if sys.argv[3] in KINDS else 0
-    for seed in range(first, first + count):
+    p = argparse.ArgumentParser(description=main.__doc__)
+    p.add_argument("folder", type=Path, help="where to write")
+    p.add_argument("count", type=int, help="how many kernels to draw")
+    p.add_argument("kind", help=f"{', '.join(KINDS)}; anything else: of single operations")
+    chosen = p.parse_args()
+    first = KINDS[chosen.kind][0] if chosen.kind in KINDS else 0
+    for seed in range(first, first + chosen.count):
         draw = random.Random(seed)
         try:
             name, call, operands = drawn(seed, draw)
@@ -379,7 +383,7 @@ def main() -> None:
         text = lowered.as_text()
         if sum(int(np.prod(o.shape)) for o in operands) > MOST_ELEMENTS:
             continue
-        place = folder / f"{seed:05d}_{name}"
+        place = chosen.folder / f"{seed:05d}_{name}"
         place.with_suffix(".mlir").write_text(text)
         arrays = [numbers(draw, like) for like in operands]
         np.savez(place.with_suffix(".npz"), *[a.view(np.uint8).reshape(-1) for a in arrays])
@@ -387,8 +391,7 @@ def main() -> None:
         place.with_suffix(".json").write_text(json.dumps(types))
         (body,) = bodies(text)
         for generation in GENERATIONS:
-            made = place.with_suffix(f".gen{generation}.mlir")
-            apart(made, body, generation)
+            apart(place.with_suffix(f".gen{generation}.mlir"), body, generation)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ forms of each kernel for generations 5 and 6. See `old_passes.py`.
 
 from __future__ import annotations
 
+import argparse
 import importlib
-import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -108,7 +108,9 @@ def programs(dtype: Any) -> dict[str, Program]:
 
 def main() -> None:
     """Lowers every program, and writes what each of its kernels becomes."""
-    folder = Path(sys.argv[1])
+    p = argparse.ArgumentParser(description=main.__doc__)
+    p.add_argument("folder", type=Path, help="where to write")
+    folder = p.parse_args().folder
     for dtype in (f32, bf16):
         for name, (function, operands) in programs(dtype).items():
             lowered = jax.jit(function).trace(*operands).lower(lowering_platforms=("tpu",))
