@@ -118,7 +118,7 @@ def _ends(move: Move) -> tuple[Rows, Rows] | None:
     source, target = Rows.of(laid), Rows.of(move.destination)
     if source is None or target is None or source.length == 1:
         return None  # Columns become rows by a transpose.
-    if source.length <= _SHORT and not source.apart and _is_short(target):
+    if not source.apart and _is_short(target):
         return None
     return source, target
 

@@ -202,6 +202,14 @@ def test_rows_move_in_the_cheapest_way(
     assert made.cost < searched
 
 
+@pytest.mark.parametrize("length", [300, 12])
+def test_short_rows_are_not_made_of_one_that_is_in_all_sublanes(length: int):
+    flat = VectorLayout(32, None, 0, None, 0), (40 * length,)
+    move = Move.reshape(flat, NATIVE, (10 * length, 4))
+    assert by_chunks(move, V5E) is None
+    assert performs(plan(move, V5E), move, ALL_LANES)
+
+
 def test_columns_are_transposed():
     assert by_chunks(reshape((990, 1), (9, 110)), V5E) is None
 
