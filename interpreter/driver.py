@@ -108,6 +108,7 @@ def located_at(op: Operation, make: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return make(*arguments)
     except Exception as error:
+        # Factories, also those that users register, may raise anything.
         raise located(error, op) from error
 
 

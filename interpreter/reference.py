@@ -107,6 +107,7 @@ def run_op(interpreter: Interpreter, op: Operation, args: Values) -> Values:
         if blocking:
             value = _drive(value, state)
     except Exception as error:
+        # Meanings may raise anything, NumPy's errors included; xDSL's interpreter would wrap them.
         raise Stop(driver.located(error, op)) from error
     if not op.results:
         return ()
@@ -291,4 +292,5 @@ class Program:
         except Stop as stop:
             raise stop.diagnostic from stop.diagnostic.__cause__
         except Exception as error:
+            # Outside of `run_op`: by the structure of the function or by xDSL's interpreter.
             raise driver.located(error, func) from error

@@ -68,6 +68,8 @@ class Program:
                     return (yield from compiled(core, *arguments))
                 return compiled(core, *arguments)
             except Exception as error:
+                # Meanings and effects may raise anything, NumPy's errors included: callers get a
+                # diagnostic at the operation whose generated line raised it.
                 diagnostic = self._located(error)
                 if diagnostic is error:
                     raise
@@ -83,6 +85,7 @@ class Program:
             try:
                 self._compiled[name] = self._written(name, func)
             except BaseException:
+                # Also after an interrupt: the reserved name must not be taken for the function.
                 del self._compiled[name]
                 raise
         return self._compiled[name]

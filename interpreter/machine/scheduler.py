@@ -65,6 +65,7 @@ def run(
                 queue.rotate(-order.randrange(len(queue)))
             left -= _resume(queue.popleft())
     except BaseException:
+        # Also after an interrupt: no program is left suspended.
         for task in tasks:
             task.program.close()
         raise

@@ -163,6 +163,8 @@ class Repeats:
             self.saved = min(self.saved + 1, MOST_SAVED)
             return replay, *found
         except Exception:
+            # Whatever a script raises, the ordinary run that follows either succeeds or reports it
+            # with its location; so the script is dropped and nothing is reported here.
             del self.replays[key]
             self.hopeless = True
             return None

@@ -190,6 +190,7 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
                 results = for_tpu(ctx, *operands, interpret=False, **params)
             return _replace_calls(ctx, settings, results, traced, _only_jaxpr(params))
         except Exception as error:
+            # JAX's rules and our passes may raise anything; it is recorded and raised again.
             keep_failure(settings, error)
             if settings.collector is not None or not isinstance(error, Diagnostic):
                 raise

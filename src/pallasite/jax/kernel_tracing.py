@@ -90,6 +90,7 @@ def _explaining(
     try:
         yield
     except Exception as error:
+        # JAX's lowering may raise anything; a note is added and the error is raised again.
         if (settings := current()) is not None:
             traced = tracing.Traced()
             try:

@@ -113,6 +113,7 @@ def _simulated(
                 try:
                     return function(*shards)
                 except Exception as error:
+                    # The user's function may raise anything; XLA would keep only its text.
                     keep_failure(inner, error)
                     raise
 
@@ -129,6 +130,8 @@ def surfacing_refusals(compile: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return compile(*args, **options)
         except Exception:
+            # Whatever compiling raises is raised again, unless a rule's function is known to have
+            # failed: then that failure is the cause, and says more than XLA's text of it.
             for kept in options.get("keepalive") or ():
                 if isinstance(kept, Reserved) and kept.failure is not None:
                     raise kept.failure from None
