@@ -152,14 +152,14 @@ def main() -> None:
     publish(options, "check_cost.md", f"""# What checks cost
 
 Written by `benchmarks/check_cost.py` on one computer ({machine()}).
-Milliseconds of processor time of one run, checks off and on (`race`, `init`, `bounds`, `sync`)
-measured in turn, the least of {REPEATS} ({LONG_REPEATS} of rings of more than 100 devices). *growth* is
+Milliseconds of processor time of one run with checks off and on (`race`, `init`, `bounds`, `sync`),
+measured alternately; the least of {REPEATS} ({LONG_REPEATS} of rings of more than 100 devices). *growth* is
 the time with checks at {STEPS[-1]} steps over that at {STEPS[0]}, divided by {STEPS[-1] // STEPS[0]}: 1 is linear. The most that checks cost is
 {worst:.2f} times the run without.
 
 {table(header, rows)}
 
-In a ring of N devices every device passes N - 1 blocks on, so that N (N - 1) transfers happen.
+In a ring of N devices every device sends N - 1 blocks to its neighbour, N (N - 1) transfers in total.
 
 {table(["kernel", "off", "on", "on / off"], rings)}
 """)  # fmt: skip

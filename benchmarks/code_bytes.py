@@ -80,8 +80,8 @@ def page(sizes: list[Size], failures: list[str], targets: list[str], every: int)
 
 Written by `benchmarks/code_bytes.py` from {chosen} of the corpus that the compiler
 accepts. Both columns are `generated_code_size_in_bytes` of the real TPU compiler (libtpu, ahead of
-time): *ours* takes our `vreg` form with layout passes off, *theirs* the kernel as JAX wrote it with
-the compiler's layout passes. The code around the kernel counts for both.
+time): *ours* for our `vreg` form with its layout passes off, *theirs* for the kernel as JAX
+serialises it with its layout passes on. Both include the code around the kernel.
 
 {averages(sizes, targets)}
 

@@ -205,8 +205,9 @@ def page(costs: dict[str, tuple[Cost, Cost]], by_size: str, planned: str) -> str
 Written by `benchmarks/compile_cost.py` on one computer
 ({machine()}; load {os.getloadavg()[0]:.1f}: above the
 number of cores, processes slow each other down), target {TARGET}, without
-verification between passes. Times are processor times, of the first lowering or the least of the
-{REPEATS} after it for each pass: they mean little elsewhere, counts and ratios do.
+verification between passes. Times are processor times of the first lowering, or the least of the
+{REPEATS} following ones for each pass. They hold for this
+computer only; counts and ratios hold elsewhere, too.
 
 ## Independent of the block
 
@@ -217,9 +218,10 @@ the same movement find in a cache.
 
 ## Planning odd movements
 
-Plans, made anew, of random movements of up to four million elements, sides of up to a few thousand,
-of f32, bf16, int8 and int4 (`benchmarks/odd_moves.py`, always the same ones); the least of 3. *Any
-tiles*: most of them of fewer rows than a register, most begun within a tile; else they are native.
+Random movements of up to four million elements, with dimensions of up to a few thousand, of f32,
+bf16, int8 and int4 (`benchmarks/odd_moves.py`, always the same ones), planned without caches; the
+least of 3. *Any tiles*: most tiles have fewer rows than a register, and most vectors begin within a
+tile. Otherwise tiles are native.
 
 {planned}
 

@@ -210,13 +210,13 @@ def page(drawn: dict[str, list[Found]], shipped: list[Found]) -> str:
     ]
     return f"""# Against the closed passes, on other kernels
 
-Written by `benchmarks/old_passes.py`. Kernels are lowered by JAX 0.7.2, and taken to registers by
-the passes in C++ that jaxlib 0.7.2 still holds, and by ours. *Ratio* is ours / theirs in register
-operations (docs/register_counts.md), averages geometric.
+Written by `benchmarks/old_passes.py`. JAX 0.7.2 lowers the kernels to Mosaic. The C++ passes that
+jaxlib 0.7.2 still contains, and ours, lower them to registers. *Ratio* is ours / theirs in register
+operations (docs/register_counts.md), and averages are geometric.
 
 ## Kernels that JAX ships
 
-Flash, splash and paged attention, grouped and plain matrix products, forwards and backwards.
+Flash, splash and paged attention, grouped and plain matrix products, forward and backward.
 
 {table(shipped_header, shipped_rows(shipped))}
 

@@ -159,13 +159,13 @@ def page(counts: list[Count], failures: list[str]) -> str:
     return f"""# Register operations
 
 Written by `benchmarks/register_counts.py`. A register operation is an operation of the `vreg` form
-outside `func` and `scf` that has a vector operand or result; operations that only take registers
-apart or put them together count for both sides. *Theirs* are the passes that Mosaic had in C++
-until they were closed. Ratios are ours / theirs, averages geometric; the movement groups are
+outside `func` and `scf` that has a vector operand or result. Operations that only split or combine
+registers count for both sides. *Theirs* are the C++ passes that Mosaic had before they became
+closed source. Ratios are ours / theirs, and averages are geometric. The movement groups are
 {", ".join(MOVEMENT)}.
 
-Their *floor* is what our ratio would be if no operation ever moved data between registers: loads,
-stores, conversions and arithmetic remain, of which theirs need as many. {stuck(counts)}
+The *floor* is the ratio that we would have if no operation moved data between registers. Loads,
+stores, conversions and arithmetic would remain, and theirs need as many of those. {stuck(counts)}
 
 {averages(counts)}
 

@@ -129,17 +129,17 @@ def page(found: dict[str, tuple[dict[str, tuple[float, float]], float]], rest: s
 
 Written by `benchmarks/run_time.py` on one computer ({machine()}, JAX {jax.__version__}).
 `interpret=True` lets JAX rewrite the kernel as an ordinary XLA program for this computer, with the
-grid as a loop: it is compiled code, but knows no memories, DMAs in flight or semaphores.
+grid as a loop. This is compiled code, without memories, DMAs in flight or semaphores.
 `InterpretParams()` is JAX's simulation of the TPU's memories and semaphores, by callbacks into
 Python. Ours (the compiled driver) simulates those too, in the first {BEFORE + 1} runs of a
-kernel; if what it does depends on no operand but sizes of the grid and scalars that are there
-before it begins, and is not too long, later ones of form `tiles` with the same scalars replay what
-that did with arrays (docs/internals/running.md), here all but those with new tables. The forms are
-those of the lowering, from the kernel as JAX wrote it (`mosaic`) to single registers (`vreg`),
-called with NumPy's arrays. In a program of JAX's, under `pallasite.jax.simulate()`, form `tiles`
-runs, and JAX adds what it takes to call back into Python. All times are of the processor, summed
-over the cores that work: XLA can use all, so one may wait less for it; ours uses one. All answers
-agree within {largest:.1g}.
+kernel. If its steps depend only on the sizes of the grid and on scalars that are set before it
+begins, and are not too many, later runs in form `tiles` with the same scalars replay its operations
+on arrays (docs/internals/running.md). Here all later runs do, except those with new tables. The
+forms are those of the lowering, from the kernel as JAX serialises it (`mosaic`) to single registers
+(`vreg`), called with NumPy arrays. In a JAX program, under `pallasite.jax.simulate()`, form `tiles`
+runs, and JAX adds the time of the callback into Python. All times are processor times, summed over
+the cores that work: XLA can use all cores, so that it may take less elapsed time; ours uses one.
+All results agree within {largest:.1g}.
 
 ## How many times faster ours is, after the first runs
 
@@ -153,7 +153,7 @@ agree within {largest:.1g}.
 
 ## Milliseconds of the first run, which compiles (ours: lowers and writes the program)
 
-One kernel after another in one process, ways in the order of the columns.
+The kernels run one after another in one process, each in the order of the columns.
 
 {milliseconds(0)}
 
