@@ -1,7 +1,7 @@
-"""Plain arithmetic on layouts of memory and registers, and on what moves between them; no IR.
+"""Layouts of memory and registers, and plans of data movement, as plain arithmetic without IR.
 
-Where elements lie: `registers` (shapes of registers and of grids), `tiling` (arrays in memory),
-`vector_layout` (vectors in registers). What moves: a `move` says what has to end up where, a `plan`
-the grid instructions that do it. `planner/` finds the cheapest plan of a move; each file of
-`strategies/` is one way of moving that it tries.
+Layouts: `registers` (shapes of registers and of grids), `tiling` (arrays in memory),
+`vector_layout` (vectors in registers). Movement: a `move` specifies which element has to end up
+where, a `plan` lists the grid instructions that perform it. `planner/` searches for the cheapest
+plan of a move; each file of `strategies/` is one method that it tries.
 """

@@ -1,35 +1,35 @@
-"""From a movement of elements to the cheapest grid instructions that perform it.
+"""Finds the cheapest list of grid instructions that performs a movement of elements.
 
-`planner.plan` is asked; its parts, in the order in which a move meets them:
+The entry point is `planner.plan`. The modules, in the order in which a move passes through them:
 
-* `planner` makes plans of copies and of stages, `whole` those of what is neither; `composed` are
-  plans that are put together of plans.
-* `batch`, `split` and `periods` find a small move to plan for a large one, `copies` and `extend`
-  apply that plan to the rest; `judge` says when.
-* `trace`, on the index arithmetic of `lines`, says where every row comes from; `words` puts that in
-  whole words, which most strategies move.
-* `search` and `solve` ask the strategies in turn, by what `ways` judges each to cost; `budget` ends
-  a search that cannot get cheaper.
+* `planner` splits a move into copies or stages, `whole` plans moves that are neither; `composed`
+  handles plans that are assembled from other plans.
+* `batch`, `split` and `periods` find a small move that stands for a large one, `copies` and
+  `extend` apply its plan to the rest; `judge` decides when, from shapes and traces.
+* `trace`, with the index arithmetic of `lines`, computes the source of every row segment; `words`
+  expresses this in whole 32-bit words, which most strategies move.
+* `search` and `solve` try the strategies, ordered by the estimates of `ways`; `budget` stops an
+  attempt that can no longer become the cheapest.
 * The strategies share `classes`, `layers`, `patterns` and `bit_networks` (rows), `overlay` and
   `fields` (masks and index registers).
-* `program` puts a plan together, with views that are `strided` boxes where they can be; `costs` and
-  `distinct` say what it costs.
-* `check` accepts no plan that has not moved the numbers of the elements rightly, by `execute` or,
-  where it is large, `points` and `demand`.
+* `program` builds a plan, with views expressed as `strided` boxes where possible; `costs` and
+  `distinct` compute what it costs.
+* `check` accepts a plan only after it has moved element numbers correctly, by `execute` or, for
+  large plans, by `points` and `demand`.
 
-Parts of a movement are planned in the same way. That ends, as of the following the first that
-differs is less for the part:
+Parts of a movement are planned recursively by the same functions. The recursion terminates because
+a part is smaller in lexicographic order of the following quantities:
 
-1. whether stages, how many stacks and whether halves are allowed (`costs`): each of these asks for
-   its parts with less of it, and nobody allows more;
-2. whether elements are narrower than words: they are unpacked;
-3. whether sources that are joined lie in different ways: they are turned, one by one or together;
-4. whether lanes come from rows or registers: transposes are of what does, and leave none of it;
-5. whether rows that are cut anew are replicated in the end: they come to one place before;
+1. whether stages, how many nested stacks and whether halves are allowed (fields of `Costs`): each
+   of these plans its parts with less of it, and nothing raises them again;
+2. whether elements are narrower than words: unpacking removes this;
+3. whether concatenated sources have different layouts: they are transposed, one by one or together;
+4. whether lanes come from rows or registers: a transpose removes this;
+5. whether reshaped rows are replicated in the result: they are first moved to one place;
 6. whether tiles are not native;
-7. in how many orders rows and lanes may be done in turn: what is done then moves one of them;
-8. registers of the destination: a copy has fewer;
-9. how often registers are counted in other groups, which is at most twice: the number of groups is
-   the greatest common one each time;
-10. whether the index map has more steps than it takes.
+7. in how many orders rows and lanes may be moved in turn: each half moves only one of them;
+8. the number of registers of the destination: one copy has fewer than all;
+9. how often registers can be regrouped, which is at most twice, since the number of groups is the
+   greatest common divisor each time;
+10. whether the index map has more steps than necessary.
 """

@@ -1,10 +1,10 @@
-"""Movements that are the same for many blocks of registers are planned for one block.
+"""Splits a movement that is the same for many blocks of registers into copies of a smaller one.
 
-A dimension of the destination that keeps its number in every source, and its role in the registers,
-numbers independent copies of a smaller movement: whole for a leading dimension, by blocks of rows
-or columns for those on the sublanes and lanes. The plan of one copy serves all, its grids extended
-by a leading dimension that counts the copies (`copies.py`). So the time to plan a large block is
-that of a small one (spec/grid_form.md section 0).
+If the index map leaves a dimension of the destination unchanged in every source, and the dimension
+has the same role there (leading, sublanes or lanes), then it enumerates independent copies of a
+smaller movement: one per index of a leading dimension, one per block of rows or columns otherwise.
+Only one copy is planned; `copies.py` adds a leading dimension that counts the copies to its grids.
+So planning a large block takes as long as planning a small one (spec/grid_form.md section 0).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _MANY_COPIES, _WASTE = 4, 20
 """That needs at least 4 copies, and wastes at most a twentieth of what they compute."""
 
 Kept = dict[int, tuple[int, int]]
-"""Per destination dimension, the dimension that it is further up, and how far its index is off."""
+"""Per destination dimension: (dimension of an earlier value, offset of the index there)."""
 
 
 def kept_dims(step: IndexStep, dims: Kept) -> Kept:
-    """The operand dimensions of those at `dims` of a step's result.
+    """Maps `dims`, which refer to the result of `step`, to dimensions of its operand.
 
-    Only those stay whose index the step passes on, perhaps moved, and uses nowhere else.
+    Drops dimensions whose index does not appear, up to an offset, as exactly one operand index.
     """
     rank = len(step.shape)
     match step:
@@ -94,15 +94,15 @@ def _step_on(step: IndexStep, result: dict[int, int], operand: dict[int, int]) -
 
 @dataclass(frozen=True)
 class _Axis:
-    """A destination dimension that numbers copies: how many, and its extent within one copy."""
+    """A destination dimension along which there are `copies`, each of `extent` elements."""
 
     dim: int
     copies: int
     extent: int
     first: int
-    """Blocks of the sources before the first copy."""
+    """Number of source blocks that precede the first copy."""
     places: tuple[int, int] = (1, 1)
-    """Places of the destination's grid that one copy takes, and of the sources' grids."""
+    """Grid positions that one copy occupies in the destination and in the sources."""
 
 
 @dataclass(frozen=True)
@@ -114,18 +114,18 @@ class Batch:
     """The movement of one copy."""
     axes: tuple[_Axis, ...]
     sources: tuple[dict[int, int], ...]
-    """Per source, which of its dimensions each of the axes is."""
+    """Per source, a map from the dimension of an axis to the dimension of the source."""
 
     @property
     def copies(self) -> int:
-        """How many there are, along all axes together."""
+        """The number of copies along all axes together."""
         return math.prod(axis.copies for axis in self.axes)
 
     def sample(self) -> Array:
-        """The registers of the first, second and last copies of the destination along every axis.
+        """The destination registers of the first, second and last copy along every axis.
 
-        All copies are moved by the same instructions, and which registers a copy has is an affine
-        function of its number: copies that are not among these differ in nothing.
+        These suffice to check a plan: all copies are moved by the same instructions, and the
+        registers of a copy are an affine function of its number.
         """
         layout, shape = self.move.destination
         grid = layout.grid_shape(shape)
@@ -139,7 +139,7 @@ class Batch:
 
 
 def place_in_grid(layout: VectorLayout, rank: int, dim: int) -> int:
-    """Which dimension of the grid numbers the blocks of logical dimension `dim`."""
+    """The dimension of the register grid that enumerates the blocks of logical dimension `dim`."""
     leading = layout.leading_dims(rank)
     if dim in leading:
         return leading.index(dim)
@@ -147,7 +147,7 @@ def place_in_grid(layout: VectorLayout, rank: int, dim: int) -> int:
 
 
 def batch(move: Move) -> Batch | None:
-    """`move` as copies of a smaller movement, if there are several."""
+    """`move` as copies of a smaller movement; None if there is only one copy."""
     _, shape = move.destination
     kept = [{d: (d, 0) for d in range(len(shape))}]
     for step in reversed(move.steps):
@@ -176,7 +176,10 @@ def batch(move: Move) -> Batch | None:
 
 
 def _axis(move: Move, dim: int, source: int, offset: int) -> _Axis | None:
-    """Dimension `dim` as copies, which is `source` of every source, `offset` further on."""
+    """`dim` as an axis of copies; None if its role or its place in the blocks differs in a source.
+
+    `source` is the corresponding dimension of every source, its index `offset` larger.
+    """
     layout, shape = move.destination
     if dim in layout.leading_dims(len(shape)):
         if all(source in la.leading_dims(len(s)) for la, s in move.sources):
@@ -199,9 +202,9 @@ def _axis(move: Move, dim: int, source: int, offset: int) -> _Axis | None:
 
 
 def _in_blocks(move: Move, dim: int, source: int, offset: int) -> _Axis | None:
-    """Dimension `dim` as copies of blocks that are whole in all grids, whatever its place there.
+    """`dim` as copies that are whole blocks in all grids, even where its role differs; else None.
 
-    The last copy may lack a few; what is done for them is wasted.
+    The last copy may lack blocks; the instructions for these are wasted (at most 1 in `_WASTE`).
     """
     roles: list[tuple[int, int]] = []
     for (layout, shape), d in ((move.destination, dim), *((laid, source) for laid in move.sources)):
@@ -232,7 +235,7 @@ def _in_blocks(move: Move, dim: int, source: int, offset: int) -> _Axis | None:
 
 
 def _core(laid: Laid, dims: dict[int, int], axes: Sequence[_Axis]) -> Laid:
-    """A value within one copy: along dimensions that number copies it has one block."""
+    """Layout and shape of a value within one copy: one extent of each axis, at offset 0."""
     layout, shape = laid
     extents = {dims[a.dim]: a.extent for a in axes}
     if layout.sublane_dim in extents:

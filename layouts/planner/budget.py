@@ -10,17 +10,18 @@ from typing import cast
 from pallasite.layouts.plan import GatherLanes, GatherSublanes, Select, Step
 
 _PIECES = 2
-"""Parts of an index register or mask that take as long as a step."""
+"""This many pieces of an index register or mask count as one step of work."""
 
 
 class TooDear(Exception):
-    """An attempt costs more than the best one so far: nothing that it finds can win."""
+    """Aborts an attempt that already costs more than the best plan so far, or took too long."""
 
 
 class Budget:
-    """Whoever spends more than `limit`, or makes more than `most` steps, is stopped by `TooDear`.
+    """Limits the cost of a plan (`limit`) and the steps made to find it (`most`).
 
-    Costs are those of `costs.py`; steps are counted over all that `share` them.
+    Exceeding either raises `TooDear`. Costs are those of `costs.py`. Steps measure planning time;
+    budgets that `share` one another draw on the same number of steps.
     """
 
     def __init__(self, limit: float = math.inf, most: float = math.inf) -> None:
@@ -29,7 +30,7 @@ class Budget:
         self._left = [most]
 
     def share(self, other: Budget) -> None:
-        """Continues from what `other` has spent; steps are taken from what is left for both."""
+        """Copies limit and spent cost from `other`, and shares its remaining steps."""
         self.limit, self.spent, self._left = other.limit, other.spent, other._left
 
     def afford(self, more: float = 0.0) -> None:
@@ -39,19 +40,19 @@ class Budget:
 
     @contextmanager
     def hurry(self, most: float) -> Generator[None]:
-        """Within, at most so many steps are made on this program and all its copies."""
+        """Context in which this budget and all that share its steps may make `most` steps."""
         before = self._left[0]
         self._left[0] = allowed = min(before, most)
         try:
             yield
         finally:
-            # Of no limit nothing is taken; that much less would be no number.
+            # An infinite number of steps stays as it is: infinity minus infinity is NaN.
             if allowed < math.inf:
                 self._left[0] += before - allowed
 
     @contextmanager
     def reserve(self, cost: float) -> Generator[None]:
-        """Within, so much less may be spent: it will be needed afterwards."""
+        """Context in which `cost` is held back for what has to be done afterwards."""
         self.limit -= cost
         try:
             yield
@@ -64,18 +65,18 @@ class Budget:
         return self._left[0]
 
     def work(self, steps: float) -> None:
-        """For what takes as long as so many steps, although none is made."""
+        """Accounts for planning work that takes as long as `steps` steps but makes none."""
         self._left[0] -= steps
         self.afford()
 
     def pay(self, price: float, step: Step) -> None:
-        """For a step that was made."""
+        """Accounts for a step that was added to the plan, of cost `price`."""
         self.spent += price
         self._left[0] -= 1 + _pieces(step)
 
 
 def _pieces(step: Step) -> int:
-    """Parts of index registers and masks that had to be found: work, as making steps is."""
+    """Extra steps for the pieces of the step's mask or index register, which take time to find."""
     # By the very type: this is asked of every step that is tried.
     kind = type(step)
     if kind is Select:

@@ -1,4 +1,4 @@
-"""No plan is accepted before it has moved the numbers of the elements correctly."""
+"""Checks that a plan moves the numbers of the elements correctly, before it is accepted."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ together of were checked in all."""
 def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = None) -> bool:
     """Whether `plan` puts every element of `move` where it belongs.
 
-    Large blocks are checked at the first, second and last lane of every segment (`starts`) within
-    which the source position is affine; between them nothing can differ but the lanes themselves.
-    `registers` names the registers of the destination that are checked; by default all are.
+    Large blocks are checked at the first, second and last lane of every segment (`starts`), within
+    which source positions are affine. `registers` restricts the check to some registers of the
+    destination.
     """
     layout, shape = move.destination
     if sum(math.prod(extents) for _, extents in move.sources) > np.iinfo(ELEMENT).max:
@@ -62,8 +62,9 @@ def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = No
 
 
 def _reads_much_more(plan: Plan, move: Move, lanes: int) -> bool:
-    """Whether it takes less to follow every element of the destination back to the sources than to
-    carry so many lanes of these forward."""
+    """Whether it is cheaper to follow every destination element back to the sources than to carry
+    these lanes forward.
+    """
     layout, shape = move.destination
     read = sum(value.registers * value.elements for value in plan.values[: plan.sources])
     named = layout.row is not None and layout.column is not None
@@ -71,9 +72,9 @@ def _reads_much_more(plan: Plan, move: Move, lanes: int) -> bool:
 
 
 def performs_at(plan: Plan, move: Move, elements: Array) -> bool:
-    """Whether `plan` puts some elements of the destination, by row-major number, where they belong.
+    """Whether `plan` moves the given `elements` of the destination (row-major numbers) correctly.
 
-    For plans that are made in a regular way, so that few elements stand for all.
+    For plans that are so regular that a few elements stand for all.
     """
     layout, shape = move.destination
     index: list[Array] = []
@@ -108,8 +109,7 @@ def performs_at(plan: Plan, move: Move, elements: Array) -> bool:
 
 
 def _copies(layout: VectorLayout) -> tuple[Array, Array]:
-    """How many rows and lanes further on each of some copies of an element is, the first one
-    included: there are several along replicated axes."""
+    """(rows, lanes) offsets of copies of an element along replicated axes, itself included."""
     rows = [0] if layout.row is not None else [0, 1 % layout.tile_rows, layout.tile_rows - 1]
     lanes = [0]
     if layout.column is None:
@@ -121,7 +121,7 @@ def _copies(layout: VectorLayout) -> tuple[Array, Array]:
 
 
 def corner_elements(move: Move) -> Array:
-    """Numbers of elements in `corners` of the destination, in some lanes."""
+    """Row-major numbers of elements in `corners` of the destination, in some lanes."""
     layout, shape = move.destination
     registers = corners(layout.grid_shape(shape))[:, None, None]
     rows = layout.live_rows(shape)[None, :, None]
@@ -134,7 +134,7 @@ def corner_elements(move: Move) -> Array:
 def corners(grid: Sequence[int]) -> Array:
     """The first two, the middle and the last two registers along every dimension of `grid`.
 
-    What is put together of plans that were checked shows there whether it was put together rightly.
+    Enough to find mistakes in assembling a plan from parts that are correct.
     """
     places = [
         distinct_values(np.array([0, min(1, n - 1), n // 2, max(n - 2, 0), n - 1])) for n in grid
@@ -143,13 +143,13 @@ def corners(grid: Sequence[int]) -> Array:
 
 
 def _bases(move: Move) -> list[int]:
-    """The number of the first element of each source, when all are numbered consecutively."""
+    """The number of the first element of each source if all are numbered consecutively."""
     sizes = [math.prod(shape) for _, shape in move.sources]
     return [sum(sizes[:i]) for i in range(len(sizes))]
 
 
 def source_elements(source: Laid, base: int, registers: Array, lanes: Array) -> Array:
-    """Element numbers held by registers of a laid-out value, [registers, 8, lanes, elements]."""
+    """The element numbers in registers of a laid-out value, [registers, 8, lanes, elements]."""
     layout, shape = source
     rows = np.arange(layout.native_rows, dtype=ELEMENT)[None, :, None]
     places = registers.astype(ELEMENT)[:, None, None], rows, lanes.astype(ELEMENT)[None, None, :]
@@ -172,7 +172,8 @@ def _linear(index: Sequence[Array], shape: Sequence[int]) -> Array:
 
 
 def expected_elements(move: Move, registers: Array, lanes: Array) -> Array:
-    """The element numbers that `registers` of the destination must hold, as `source_elements`."""
+    """Element numbers that `registers` of the destination must hold, shaped as
+    `source_elements`."""
     layout, shape = move.destination
     # Numbers of elements before they are broadcast, and all that lead to them.
     largest = max(math.prod(shape) for shape in (*(step.shape for step in move.steps), shape))
@@ -191,7 +192,7 @@ def expected_elements(move: Move, registers: Array, lanes: Array) -> Array:
 
 
 def _named(source: Laid, index: Sequence[Array]) -> list[Array]:
-    """The index of the elements that stand for those along a replicated axis."""
+    """The index of the elements that represent those along a replicated axis."""
     layout, _ = source
     replicated = [layout.sublane_dim] if layout.row is None else []
     replicated += [layout.lane_dim] if layout.column is None else []
@@ -199,7 +200,7 @@ def _named(source: Laid, index: Sequence[Array]) -> list[Array]:
 
 
 def _expected(move: Move, index: Sequence[Array], shape: Sequence[int]) -> Array:
-    """The element numbers at an index of the destination, of arrays that together have `shape`."""
+    """The element numbers at an index of the destination; the index arrays broadcast to `shape`."""
     # Slope 0: every element stands for itself.
     integer = np.result_type(ELEMENT, *index)
     lines = Lines(np.zeros(shape[-1], integer), np.ones((1,) * len(shape), np.bool_))

@@ -1,8 +1,8 @@
-"""Destination registers that are filled by the same pattern form a class.
+"""Groups destination registers that are filled by the same pattern into classes.
 
-The pattern of a register names its source registers only by rank, so one grid instruction serves a
-whole class; words that do not matter merge patterns that differ elsewhere (spec/grid_form.md
-section 2.1, step 5).
+A pattern refers to the source registers of its destination register only by rank (0 for the lowest
+number), so one grid instruction serves a whole class. Patterns that differ only in words that one
+of them does not need are merged (spec/grid_form.md section 2.1, step 5).
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from pallasite.layouts.planner.words import unique_rows
 
 @dataclass
 class RegisterClass:
-    """Registers filled alike: [8, segments] source ranks and sublanes, and the sources by rank."""
+    """Destination registers `members` that are filled by the same pattern.
+
+    `rank` and `sublane` are [8, segments]: the source of each part of a register, -1 for none.
+    """
 
     members: Array
     rank: Array
     sublane: Array
     table: Array
-    """[members, ranks]: the source register numbers, -1 where a register needs none."""
+    """[members, ranks]: the number of the source register of each rank."""
 
 
 def ranked(register: Array) -> tuple[Array, Array]:
@@ -48,7 +51,10 @@ def ranked(register: Array) -> tuple[Array, Array]:
 
 
 def classes(register: Array, sublane: Array) -> list[RegisterClass]:
-    """Groups destination registers [registers, 8, segments] into few classes."""
+    """Groups destination registers into few classes.
+
+    `register` and `sublane` are [registers, 8, segments]: the source of each part, -1 for none.
+    """
     n = len(register)
     rank, table = ranked(register)
     sublane = np.where(rank >= 0, sublane, -1)
@@ -60,7 +66,7 @@ def classes(register: Array, sublane: Array) -> list[RegisterClass]:
     ordered = np.argsort(inverse, kind="stable")
     groups = [ordered[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     merged: list[_Merging] = []
-    # What the classes so far have in every place, to pass over those that cannot fit at once.
+    # The sublanes of all classes so far, to exclude those that cannot fit by one comparison.
     flat = sublane.reshape(len(first), -1).astype(np.int8)
     places = np.full(flat.shape, -1, np.int8)
     for pattern in np.argsort(-support, kind="stable").tolist():
@@ -68,7 +74,7 @@ def classes(register: Array, sublane: Array) -> list[RegisterClass]:
             continue
         ranks, sublanes, mine = rank[pattern], sublane[pattern], flat[pattern]
         there = places[: len(merged)]
-        # The sign of both together tells that one of them does not matter.
+        # The bitwise or is negative if either is -1, which fits anything.
         fitting = ((there == mine) | ((there | mine) < 0)).all(1)
         for number in np.nonzero(fitting)[0].tolist():
             if merged[number].accept(ranks, sublanes, groups[pattern]):
@@ -81,7 +87,7 @@ def classes(register: Array, sublane: Array) -> list[RegisterClass]:
 
 
 class _Merging:
-    """A class under construction: a pattern, and per group of members how its ranks map to it."""
+    """A class under construction: a pattern, and per group of members a map of ranks to it."""
 
     def __init__(self, rank: Array, sublane: Array, members: Array) -> None:
         self.rank, self.sublane = rank, sublane
@@ -89,9 +95,9 @@ class _Merging:
         self._groups = [(members, np.arange(self._ranks))]
 
     def accept(self, rank: Array, sublane: Array, members: Array) -> bool:
-        """Merges a pattern, whose sublanes agree wherever both matter, if its ranks do so as well.
+        """Merges a pattern with this class if a one-to-one renaming makes their ranks agree.
 
-        They may be renamed, one to one.
+        The caller has compared the sublanes. Returns whether the pattern was merged.
         """
         both = (self.rank >= 0) & (rank >= 0)
         pairs = {*zip(self.rank[both].tolist(), rank[both].tolist(), strict=True)}
@@ -126,9 +132,9 @@ class _Merging:
 
 
 def _continued(table: Array) -> Array:
-    """Lets registers that need no source of some rank continue their neighbours' progression.
+    """Fills the -1 entries of the table so that each column is an arithmetic progression.
 
-    Any register would do; a regular table makes the operand a slice of the grid.
+    Any register may stand there; in a regular table the operand is a slice of the grid.
     """
     if (table >= 0).all():
         return table

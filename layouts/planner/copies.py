@@ -1,7 +1,7 @@
-"""The plan of many copies of a movement from that of one: its grids count the copies first.
+"""Extends the plan of one copy of a movement to all copies (`batch.py` finds the copies).
 
-Sources are brought into the order (copies, grid of one copy), the steps of the plan run on all of
-them at once, and what they give is brought back (`batch.py` says when a movement is copies).
+The registers of the sources are brought into the order (copies, grid of one copy), the steps of
+the plan operate on all copies at once, and the registers of the result are brought back.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ from pallasite.layouts.planner.program import Program
 
 
 def plan_of_copies(found: Batch, plan: Plan, costs: Costs) -> Plan | None:
-    """The plan of all copies from that of one; None if its index registers are too many."""
+    """The plan of all copies from `plan`, that of one copy.
+
+    None if an index register or mask of a step cannot be repeated for the copies.
+    """
     if not all(f.is_repeatable for step in plan.steps for f in _fields(step)):
         return None
     laid = found.move.sources
@@ -57,7 +60,7 @@ def plan_of_copies(found: Batch, plan: Plan, costs: Costs) -> Plan | None:
 
 
 def _gathered(found: Batch, program: Program, number: int) -> int:
-    """A source with its copies first: (copies, grid of one copy)."""
+    """Source `number` with its grid rearranged to (copies, *grid of one copy)."""
     layout, shape = found.move.sources[number]
     places = [place_in_grid(layout, len(shape), found.sources[number][a.dim]) for a in found.axes]
     value, grid = number, layout.grid_shape(shape)
@@ -80,7 +83,7 @@ def _gathered(found: Batch, program: Program, number: int) -> int:
 
 
 def _scattered(found: Batch, program: Program, value: int) -> int:
-    """The destination from (copies, grid of one copy)."""
+    """The grid of the destination from a value whose grid is (copies, *grid of one copy)."""
     layout, shape = found.move.destination
     grid = layout.grid_shape(shape)
     places = [place_in_grid(layout, len(shape), a.dim) for a in found.axes]
@@ -96,17 +99,18 @@ def _scattered(found: Batch, program: Program, value: int) -> int:
 
 
 def _in_blocks(found: Batch) -> bool:
-    """Whether one copy takes several places of a grid, of which the last may lack some."""
+    """Whether a copy occupies several grid positions; then the last copy may lack some."""
     return any(axis.places != (1, 1) for axis in found.axes)
 
 
 def _table(
     found: Batch, grid: Shape, places: Sequence[int], counts: dict[int, tuple[int, int]]
 ) -> tuple[Array, int]:
-    """The registers of `grid` by copy and then by place within it, -1 where there is none.
+    """Register numbers of `grid` by copy and position within it, -1 where there is none.
 
-    `counts` tells of the dimensions `places`, in the order of the axes, how many places a copy
-    takes and how many there are before the first. Also the number of registers.
+    `counts` maps each of the grid dimensions `places` (in the order of the axes) to (positions that
+    one copy occupies, positions before the first copy). The second result is the number of
+    registers.
     """
     numbers = np.arange(math.prod(grid)).reshape(grid)
     split: list[int] = []

@@ -1,4 +1,4 @@
-"""What instructions cost on a target, as far as the choice between plans needs it."""
+"""Costs of instructions on a target, as far as the choice between plans needs them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pallasite.targets import Target
 
 @dataclass(frozen=True)
 class Costs:
-    """Weights of instructions, 1 for one issue of the vector unit, and what is available.
+    """Weights of instructions (1 is one issue of the vector unit) and limits of a search.
 
     Lane rotates and gathers go through the cross-lane unit, which takes one register every few
     cycles with a long latency (spec/vreg_lowering.md section 6.5).
@@ -46,24 +46,23 @@ class Costs:
     cross_lane: float = 3.0
     grid_instruction: float = 0.5
     copies: int = 1
-    """How often the movement is performed by the same grid instructions, on further registers."""
+    """How many copies of the movement the same grid instructions perform, on other registers."""
     most: float = math.inf
-    """Plans that cost more are of no use: a better one is known."""
+    """Plans that cost more are not wanted, because a cheaper one is known."""
     steps: float = math.inf
-    """How many steps each search for a first plan may take."""
+    """The number of steps that each search for a first plan may take."""
     stages: bool = True
-    """Whether movements may be made in stages: not what is part of a stage itself."""
+    """Whether the movement may be split into stages; False within a stage."""
     stacks: int = 2
-    """How often matrices may be stacked, one way within another: what comes before and after a
-    stack may be stacked once less."""
+    """How deeply stacks of small matrices may be nested; one less for parts of a stacked plan."""
     halves: bool = True
-    """Whether rows may be changed in a movement of their own: not in what is such a half itself."""
+    """Whether the rows may be changed by a movement of their own; False within such a half."""
     wary: bool = False
-    """Whether all that is put together of plans is checked at once, not only what is used in the
-    end: plans were wrong."""
+    """Whether every assembled plan is checked at once, not only the final one; set after a final
+    plan was found to be wrong."""
 
     def below(self, most: float) -> Costs:
-        """The same where no plan is wanted that costs more than `most`."""
+        """The same costs with `self.most` lowered to `most`."""
         return replace(self, most=min(self.most, most))
 
     @classmethod
@@ -77,13 +76,14 @@ class Costs:
         )
 
     def merge(self, pattern: Sequence[int]) -> int:
-        """Instructions that `Program.merge` of two registers takes."""
+        """The number of instructions that `Program.merge` of two registers takes."""
         return 1 if self.any_shuffle else _merge(tuple(pattern))
 
     def gather(self, *, along_lanes: bool) -> float:
         """The cost of one gather along the lanes, or else along the sublanes.
 
-        Without such gathers every sublane is spread over the register, and selected from.
+        On targets without sublane gathers, one is emulated: each of the 8 sublanes is broadcast,
+        and selects choose between these.
         """
         if along_lanes:
             return self.cross_lane
@@ -92,15 +92,14 @@ class Costs:
     def transpose_block(self, packing: int, used: float = math.inf) -> float:
         """The cost of transposing a block of 128x128 elements, of which a word holds `packing`.
 
-        The registers of the block go through the cross-lane unit, as for rotations: so grows the
-        compiler's code. Of blocks that are nearly empty only those that are `used` do, as they come
-        in and go out.
+        Each register of the block passes through the cross-lane unit, as for a rotation; the size
+        of the compiler's code grows in proportion. Of a nearly empty block only `used` ones do.
         """
         return self.cross_lane * min(LANES / (SUBLANES * packing), used)
 
     def step(self, step: Step, value: Value) -> float:
-        """The cost of all registers of `step`, which defines `value`."""
-        # By the very type: this is asked of every step that is tried.
+        """The cost of `step`, which defines `value`, for all registers of it and all copies."""
+        # Compares types, which is faster than isinstance: called for every step that is tried.
         kind = type(step)
         if kind in _FREE:
             return 0.0
@@ -126,7 +125,7 @@ def _merge(pattern: tuple[int, ...]) -> int:
 
 
 def preparation(step: Step) -> float:
-    """Making masks and index registers: once per step, whatever the size of the grid."""
+    """The cost of making the step's masks and index registers, once whatever the grid's size."""
     if isinstance(step, Select):
         return 0.5 * len(step.mask.boxes) + _different(step.mask.field)
     if isinstance(step, GatherLanes | GatherSublanes):
@@ -137,7 +136,7 @@ def preparation(step: Step) -> float:
 
 
 def _different(field: Field | None) -> float:
-    """Index registers that are made, if there are several."""
+    """The number of distinct registers of `field`; 0 if it has only one."""
     if field is None or field.registers == 1:
         return 0.0
     numbers = field.numbers()

@@ -1,4 +1,4 @@
-"""What a part of a plan's result depends on: which registers and which lanes of every value."""
+"""Which registers and lanes of every value of a plan a part of its result depends on."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ ALL_LANES = np.arange(LANES)
 
 @dataclass(frozen=True)
 class Demand:
-    """Registers (by flat number) and lanes of every value of a plan that are looked at, ascending.
+    """Per value of a plan, the needed registers (flat numbers) and lanes, both ascending.
 
-    `origins[i]` tells, for step i and each of its operands, which register of the operand each
-    register of the result comes from, -1 for none; it is None where they are the same ones.
+    `origins[i]` has, per operand of step i, the register of the operand that each needed register
+    of the result comes from, -1 for none. It is None if they have the same numbers.
     """
 
     registers: list[Array]
@@ -41,7 +41,7 @@ class Demand:
 
 
 def demand(plan: Plan, registers: Array, lanes: Array) -> Demand:
-    """What `registers` of the result of `plan` depend on, in `lanes`."""
+    """What the given registers and lanes of the result of `plan` depend on."""
     wanted = [np.zeros(value.registers, np.bool_) for value in plan.values]
     kept = [np.zeros(LANES, np.bool_) for _ in plan.values]
     wanted[plan.result][registers] = True
@@ -77,22 +77,22 @@ def demand(plan: Plan, registers: Array, lanes: Array) -> Demand:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Registers of matrices of native tiles that are transposed in blocks, and what they need."""
+    """Operand registers and lanes that some registers of a `TransposeBlocks` result need."""
 
     registers: Array
-    """[blocks, needed registers of each]: of the operand."""
+    """[blocks, needed registers of each], numbers of registers of the operand."""
     lanes: Array
-    """Of the operand."""
+    """Needed lanes of the operand."""
     block: Array
-    """Per register of the result, which of the blocks it is in."""
+    """Per register of the result, the number of its block."""
     place: Array
-    """Per register of the result, where in its block."""
+    """Per register of the result, its position within the block."""
     row: Array
-    """Which needed row of a block each lane of the result is."""
+    """Per lane of the result, the needed row of the block that becomes this lane."""
 
 
 def blocks(operand: Value, registers: Array, lanes: Array) -> Blocks:
-    """What `registers` of `operand`, transposed, need for `lanes`: rows and lanes change roles."""
+    """What `registers` of the transposed `operand` need for `lanes` of theirs."""
     side, height = 16 // operand.elements, SUBLANES * operand.elements
     rows, columns = operand.grid[-2:]
     rest, across = np.divmod(registers, rows // side)
@@ -128,7 +128,7 @@ _MOVING = (GridTake, GridSlice, GridTranspose, GridBroadcast, GridConcat)
 def origins_of(
     step: Step, operands: Sequence[Value], value: Value, registers: Array
 ) -> list[Array] | None:
-    """`origins` of some registers of the result, in a time that depends on their number alone."""
+    """`origins` for `registers` of the result only, in time proportional to their number."""
     grid = operands[0].grid
     match step:
         case GridTake():
@@ -151,12 +151,12 @@ def origins_of(
 
 
 def _strides(grid: Sequence[int]) -> list[int]:
-    """How far apart in row-major order the neighbours along every dimension are."""
+    """The row-major stride of every dimension of `grid`."""
     return [math.prod(grid[d + 1 :]) for d in range(len(grid))]
 
 
 def _places(registers: Array, grid: Sequence[int], strides: Sequence[int], first: int) -> Array:
-    """Where the `registers` of `grid` are in another one, of whose `strides` this one has."""
+    """Maps flat numbers in `grid` to `first` plus the sum of index times stride per dimension."""
     result, left = np.full(registers.shape, first), registers
     for extent, stride in zip(reversed(grid), reversed(strides), strict=True):
         if extent > 1:

@@ -1,6 +1,7 @@
-"""What a plan costs on registers of which some are the same: what is made of them is, too.
+"""The cost of a plan if some of the source registers are equal to one another.
 
-Unrolled, an operation on equal registers is one (`lowering/tiles_to_vregs/computed.py`).
+The unrolled code executes an operation on equal registers only once
+(`lowering/tiles_to_vregs/computed.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from pallasite.layouts.planner.lines import Array
 
 
 def distinct_cost(plan: Plan, costs: Costs, sources: Sequence[Array]) -> float:
-    """The cost of `plan` if registers with equal numbers in `sources`, flat, are equal."""
+    """The cost of `plan`, counting each operation on equal registers once.
+
+    `sources` has a flat array per source; registers with equal numbers there hold equal data.
+    """
     made = list(sources)
     total = 0.0
     for number, step in enumerate(plan.steps, plan.sources):
@@ -50,7 +54,10 @@ def distinct_cost(plan: Plan, costs: Costs, sources: Sequence[Array]) -> float:
 def _renamed(
     step: Step, given: Sequence[Value], value: Value, operands: Sequence[Array]
 ) -> Array | None:
-    """The numbers of the result of a step that makes no registers; -1 for undefined ones."""
+    """The numbers of the result of a step that only rearranges registers; None for other steps.
+
+    -1 stands for an undefined register.
+    """
     if isinstance(step, Words | Elements | GridReshape):
         return operands[0]
     found = origins(step, given, value)
@@ -64,13 +71,16 @@ def _renamed(
 
 
 def _numbered(keys: Sequence[Array]) -> tuple[Array, int]:
-    """Per register a number that it shares with those of the same keys, and how many there are."""
+    """Numbers the registers such that equal keys have equal numbers; returns (numbers, count)."""
     kinds, numbers = np.unique(np.stack(keys), axis=1, return_inverse=True)
     return numbers.reshape(-1), kinds.shape[1]
 
 
 def _patterns(step: Step, value: Value) -> list[Array]:
-    """Which index register or mask each register meets, if there are several."""
+    """Per register, the number of the index register or mask that the step applies to it.
+
+    Empty if it is the same one for all.
+    """
     what = vars(step).get("mask" if isinstance(step, Select | KeepElements) else "index")
     field = what if isinstance(what, Field) else getattr(what, "field", None)
     if field is None or field.registers == 1:
@@ -80,7 +90,7 @@ def _patterns(step: Step, value: Value) -> list[Array]:
 
 
 def _transposed(numbers: Array, operand: Value) -> tuple[Array, int]:
-    """The numbers of the transposed matrix of native tiles, and how many are distinct."""
+    """The register numbers of a `TransposeBlocks` result, and how many are distinct."""
     side = 16 // operand.elements
     rows, columns = operand.grid[-2:]
     blocks = numbers.reshape(-1, rows // side, side, columns).transpose(0, 1, 3, 2)

@@ -1,8 +1,8 @@
-"""Plans executed on element numbers: the check that every plan passes before it is accepted.
+"""Executes plans on element numbers, to check them before they are accepted.
 
-Values are arrays [registers, 8, lanes, elements] of element numbers; UNDEFINED marks what no one
-may read, ZERO bits that a shift or a mask cleared. Only what the checked part of the result depends
-on is carried: each value has its own list of registers and of lanes (`demand.py`).
+Values are arrays [registers, 8, lanes, elements] of element numbers; UNDEFINED marks what must not
+be read, ZERO bits that a shift or a mask cleared. Only what the checked part of the result depends
+on is computed: each value has its own list of registers and of lanes (`demand.py`).
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def execute(plan: Plan, arrays: Sequence[Array]) -> Array:
 
 
 def execute_part(plan: Plan, part: Demand, sources: Sequence[Array]) -> Array:
-    """The part of the result that `part` was asked for: [registers, 8, lanes, elements].
+    """The part of the result for which `part` was computed: [registers, 8, lanes, elements].
 
-    `sources` are the same of what `part` demands of the sources.
+    `sources` holds the same for what `part` needs of the sources.
     """
     values = dict(enumerate(sources))
     last = {o: number for number, step in enumerate(plan.steps) for o in step.operands}
@@ -77,12 +77,12 @@ def _at(have: Array, want: Array) -> Array:
 
 
 def _keep(x: Array, have: Array, want: Array, axis: int) -> Array:
-    """Those of the registers or lanes `have` of a value that are in `want`."""
+    """The slices of `x`, which has the registers or lanes `have`, that are in `want`."""
     return x if have.size == want.size else x.take(_at(have, want), axis)
 
 
 def _of(what: Field | Mask, registers: Array, lanes: Array) -> Array:
-    """What is said of all registers, or of each one: [registers or nothing, 8, lanes]."""
+    """`what`, given for all registers or for each, as [registers or nothing, 8, lanes]."""
     pattern = what.array()
     if pattern.ndim == 3 and len(pattern) > 1:
         numbers = pattern_numbers(what)
@@ -91,7 +91,7 @@ def _of(what: Field | Mask, registers: Array, lanes: Array) -> Array:
 
 
 def pattern_numbers(what: Field | Mask) -> Array | None:
-    """Which of the patterns each register of the grid has, if a table says so."""
+    """The number of the pattern of each register of the grid, if a table gives them."""
     field = what.field if isinstance(what, Mask) else what
     return None if field is None else field.numbers()
 
@@ -129,7 +129,7 @@ def _by_pattern(
     registers: Array,
     lanes: Array,
 ) -> Array:
-    """Instructions that do something else in every place, as a mask or an index says."""
+    """Executes steps with a mask or an index, whose effect differs between words."""
     first = operands[0]
     if isinstance(step, GatherSublanes):
         return _gather(first, _of(step.index, registers, lanes), -3)
@@ -141,7 +141,7 @@ def _by_pattern(
 
 
 def _by_words(step: Step, operands: list[Array]) -> Array:
-    """Instructions that do the same in all registers and lanes."""
+    """Executes steps whose effect is the same in all registers and lanes."""
     first = operands[0]
     match step:
         case SublaneShuffle():
@@ -192,7 +192,7 @@ def _renamed(
     origins: list[Array],
     lanes: Array,
 ) -> Array:
-    """Registers of one or several operands, UNDEFINED where they come from none."""
+    """Registers taken from one or several operands; UNDEFINED where there is no origin."""
     result: Array | None = None
     for x, mine, kept, origin in zip(operands, have, before, origins, strict=True):
         there = origin >= 0
@@ -240,9 +240,9 @@ def _unpack(x: Array, step: Unpack) -> Array:
 def _transpose_blocks(
     x: Array, have: Array, before: Array, operand: Value, registers: Array, lanes: Array
 ) -> Array:
-    """`registers` of the matrix of native tiles, transposed block by block.
+    """Some `registers` of a `TransposeBlocks` result.
 
-    `x` carries the registers `have` and the lanes `before` of the operand.
+    `x` holds the registers `have` and the lanes `before` of the operand.
     """
     needed = blocks(operand, registers, lanes)
     height = SUBLANES * operand.elements

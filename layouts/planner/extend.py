@@ -1,4 +1,4 @@
-"""The plan of some registers of a destination, applied to all that repeat them."""
+"""Extends the plan of some registers of a destination to all that repeat them (`periods.py`)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from pallasite.layouts.planner.periods import Periods
 from pallasite.layouts.planner.program import Program
 
 _LARGEST_KEY = 1 << 62
-"""Numbers that tell rows apart must be no larger."""
+"""Largest integer key that distinguishes rows of several columns."""
 
 
 def extend(plan: Plan, periods: Periods, grid: Sequence[int], costs: Costs) -> Plan | None:
-    """The plan for the destination registers of `grid` from that of the chosen ones.
+    """The plan for all destination registers of `grid` from that of the chosen ones.
 
-    Every register repeats what is done for its model, on source registers at a distance; what
-    several of them need is made once. None if an instruction is not about single registers, or
-    counts them.
+    Every register is made as its model is, from source registers at a constant distance; values
+    that several registers need are made once. None if the plan has a step that does not treat each
+    register by itself, or whose mask or index differs between registers.
     """
     if any(_counts_registers(step) for step in plan.steps):
         return None
@@ -62,12 +62,12 @@ def _counts_registers(step: Step) -> bool:
 
 @dataclass(frozen=True)
 class _Within:
-    """The members of kinds that are listed, one kind after the other."""
+    """Enumerates the members of several kinds, one kind after the other."""
 
     count: Array
-    """Per kind that is listed, its members."""
+    """Per listed kind, the number of its members."""
     number: Array
-    """Per member, which of its kind it is."""
+    """Per member, its number within its kind."""
 
     @classmethod
     def of(cls, count: Array) -> _Within:
@@ -75,15 +75,16 @@ class _Within:
         return cls(count, np.arange(total) - np.repeat(np.cumsum(count) - count, count))
 
     def added_to(self, begin: Array) -> Array:
-        """Per member, its number behind what is said of its kind."""
+        """Per member, its number within its kind plus the entry of `begin` for the kind."""
         return np.repeat(begin, self.count) + self.number
 
 
 class _Extension:
-    """Registers made so far have numbers of their own, consecutive in each value of the program.
+    """Builds the extended plan.
 
-    `_numbers` lists, for a register of the plan and a kind, that register for every member of the
-    kind; `_begin[value][register, kind]` is where, or -1 for a register that is undefined.
+    The registers that it makes are numbered consecutively over all its values. For a register of a
+    value of the original plan and a kind, `_numbers` lists the registers that replace it, one per
+    member of the kind, from position `_begin[value][register, kind]` on (-1: undefined).
     """
 
     def __init__(self, plan: Plan, periods: Periods, costs: Costs) -> None:
@@ -123,7 +124,7 @@ class _Extension:
         return program.plan(program.reshape(result, grid), plan.how)
 
     def _wanted(self, came: list[list[Array] | None]) -> list[Array]:
-        """[registers, kinds] of every value: what the members of a kind need."""
+        """Per value [registers, kinds]: whether the members of the kind need the register."""
         plan, kinds = self._plan, self._members.size
         wanted = [np.zeros((value.registers, kinds), np.bool_) for value in plan.values]
         wanted[plan.result][self._periods.model, np.arange(kinds)] = True
@@ -145,12 +146,12 @@ class _Extension:
         everyone = _Within.of(self._members[kind])
         places = everyone.added_to(self._first[kind])
         moved = np.repeat(register, everyone.count) + shift[places]
-        # Beyond the source is only what does not matter.
+        # Numbers outside of the source belong to words that do not matter.
         moved = np.clip(moved, 0, program.size(number) - 1)
         self._record(program.flat(number), moved, wanted)
 
     def _all(self, begin: Array, everyone: _Within) -> Array:
-        """What begins at `begin` of `_numbers`, for all members of kinds."""
+        """The entries of `_numbers` from `begin` on, for all members of the kinds."""
         numbers = self._numbers
         if (begin >= 0).all():
             return numbers[everyone.added_to(begin)]
@@ -158,14 +159,14 @@ class _Extension:
         return np.where(every < 0, -1, numbers[np.maximum(every, 0) + everyone.number])
 
     def _record(self, made: int, places: Array, wanted: Array) -> None:
-        """Registers `places` of the flat value `made` stand for what is `wanted`, in its order."""
+        """Records that registers `places` of flat value `made` replace those `wanted`, in order."""
         begin = np.full(wanted.shape, -1)
         count = self._members[np.nonzero(wanted)[1]]
         begin[wanted] = self._length + np.cumsum(count) - count
         self._begin.append(begin)
         before, self._length = self._length, self._length + places.size
         if self._length > self._numbers.size:
-            # Room for as much again, so that little is copied how often ever this happens.
+            # The size doubles, so that copying takes linear time in total.
             grown = np.empty(2 * self._length, np.int64)
             grown[:before] = self._numbers[:before]
             self._numbers = grown
@@ -184,14 +185,14 @@ class _Extension:
         return result
 
     def _registers(self, numbers: Array, elements: int) -> int:
-        """A flat value of registers by their numbers; their words hold so many elements."""
+        """A flat value of the registers `numbers`, whose words hold `elements` elements."""
         program = self._program
         starts = np.array(self._starts)
         piece = np.searchsorted(starts, numbers, side="right") - 1
         used = np.nonzero(np.bincount(piece + 1, minlength=1)[1:])[0].tolist()
         if len(used) == 1 and (piece >= 0).all():
             return program.take(self._made[used[0]], numbers - starts[used[0]])
-        # Undefined registers are taken from any that are alike.
+        # If all are undefined, any value with the same elements per word serves.
         alike = (m for m, v in enumerate(self._made) if program.values[v].elements == elements)
         used = used or [next(alike)]
         at, table = 0, np.full(numbers.size, -1)
@@ -216,7 +217,7 @@ class _Extension:
 
 
 def _distinct(columns: list[Array]) -> tuple[Array, Array]:
-    """Which of the different rows each one is, and where these occur first, in ascending order."""
+    """Per row of the columns the number of its distinct row, and where each of these is first."""
     key, extent = columns[0], int(columns[0].max()) + 2
     for column in columns[1:]:
         more = int(column.max()) + 2

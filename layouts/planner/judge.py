@@ -1,4 +1,4 @@
-"""What is judged of a movement before it is planned: by its shapes, and by what was traced."""
+"""Decisions about a movement before it is planned, from its shapes and from its trace."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from pallasite.layouts.strategies.transpose import turns_lanes
 from pallasite.layouts.vector_layout import VectorLayout
 
 SMALL = 32
-"""Destinations of at most this many registers are not taken apart into copies."""
+"""Destinations of at most this many registers are not split into copies."""
 FINE = 1 << 14
-"""With more stretches of rows, plans are looked for only where one is known already, and only one
-plan of narrow elements."""
+"""With more row segments in the trace, a plan by chunks is made first, and narrow elements are
+moved as words without a search."""
 MANY_SOURCES = 1024
-"""Short rows in more source registers are cut anew at once, if that is judged to be cheap."""
+"""Short rows in more source registers are reshaped by chunks without a search, if that is cheap."""
 _VERY_LARGE, _LARGE_SLACK = 8192, 1.2
-"""For destinations of more registers, a plan that is found at once may be dearer by this factor."""
+"""For destinations of more registers (first number), a plan that needs no search may cost more than
+the estimate by the factor (second number)."""
 
 _FEW_ROWS, _MANY_ROWS = 16, 64
-"""Rows of so few are not cut anew through chunks; through words of their own, if that is best."""
+"""A reshape with at most `_FEW_ROWS` rows is not planned by chunks; one with at most `_MANY_ROWS`
+is not moved as words without a search."""
 
 
 def cuts_rows_anew(move: Move, many: int = _FEW_ROWS) -> bool:
-    """Whether a reshape makes many rows of others, whose lengths do not fill registers.
+    """Whether a reshape makes more than `many` rows of another length, not all multiples of 128.
 
-    One row that becomes a column is transposed.
+    A single row that becomes a column does not count: it is transposed.
     """
     for step in move.steps:
         if isinstance(step, Reshape) and step.shape and step.source_shape:
@@ -45,7 +47,7 @@ def cuts_rows_anew(move: Move, many: int = _FEW_ROWS) -> bool:
 
 
 def is_widened(move: Move, costs: Costs) -> bool:
-    """Whether narrow elements move as words, one by one."""
+    """Whether narrow elements should move unpacked, one element per word."""
     layouts = [layout for layout, _ in (*move.sources, move.destination)]
     if move.bits == 32 or not all(la.is_native for la in layouts):
         return False
@@ -55,7 +57,7 @@ def is_widened(move: Move, costs: Costs) -> bool:
 
 
 def splits_rows(move: Move) -> bool:
-    """Whether a reshape makes several rows of each, such that words hold parts of one row."""
+    """Whether the move is a reshape that splits rows such that a word holds parts of one row."""
     step = move.steps[0] if len(move.steps) == 1 else None
     if not isinstance(step, Reshape) or len(step.shape) < 2 or not step.source_shape:
         return False
@@ -65,7 +67,10 @@ def splits_rows(move: Move) -> bool:
 
 
 def _is_joined_again(move: Move, costs: Costs) -> bool:
-    """Whether a transpose joins what a reshape parts: neighbours in a word, or a whole matrix."""
+    """Whether other steps of the move bring together again what its reshape separates.
+
+    Then whole words move after all, or the transpose unit can transpose the matrix.
+    """
     ends = (*move.sources, move.destination)
     native = all(la == VectorLayout.native(len(shape), la.bits) for la, shape in ends)
     if native and len(move.steps) == 1:
@@ -80,15 +85,15 @@ def _is_joined_again(move: Move, costs: Costs) -> bool:
 
 
 def is_cut_finely(move: Move, found: Trace) -> bool:
-    """Whether narrow elements move as words because there is too much to look at otherwise."""
+    """Whether narrow elements move as words because the trace has too many segments to search."""
     return move.bits < 32 and cuts_rows_anew(move) and found.register.size > FINE
 
 
 def enough(move: Move, costs: Costs) -> float:
-    """What a plan of rows cut anew may cost that is found at once, not to search for others.
+    """The cost up to which a plan by chunks is accepted without a search for cheaper ones.
 
-    Rows that are short are put together in several ways, of which the best are hard to judge; and
-    where there are few, the search takes no time.
+    0 where the search is worth it: it is quick for few rows, and for short rows several methods
+    compete whose costs are hard to estimate.
     """
     if not cuts_rows_anew(move, _MANY_ROWS):
         return 0.0
@@ -99,11 +104,11 @@ def enough(move: Move, costs: Costs) -> float:
 
 
 def source_registers(move: Move) -> int:
-    """Registers of all sources together."""
+    """The number of registers of all sources together."""
     return sum(layout.register_count(shape) for layout, shape in move.sources)
 
 
 def registers(move: Move) -> int:
-    """Registers of the destination."""
+    """The number of registers of the destination."""
     layout, shape = move.destination
     return layout.register_count(shape)

@@ -1,4 +1,4 @@
-"""Patterns of rows split into layers: per sublane one source row, wherever it is wanted."""
+"""Splits the pattern of a register class into layers with one source row per sublane."""
 
 from __future__ import annotations
 
@@ -10,32 +10,38 @@ from pallasite.layouts.registers import SUBLANES
 
 @dataclass
 class Layer:
-    """Per sublane one source row, and the segments of lanes where it is wanted."""
+    """One source row per sublane, and the lane segments in which it is needed.
+
+    `rows` maps a sublane to (rank of the source register, sublane there).
+    """
 
     rows: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     segments: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     by_rank: dict[int, dict[int, int]] = field(default_factory=dict[int, dict[int, int]])
-    """The same per source register: which of its rows goes to which sublane."""
+    """The same as `rows`, per rank of a source register: sublane to sublane of the source."""
     turns: dict[int, int] = field(default_factory=dict[int, int])
-    """How many rows move by so many sublanes."""
+    """Per distance in sublanes, how many rows move by it."""
 
     def put(self, sublane: int, rank: int, row: int, segments: list[int]) -> None:
-        """Wants a row of a source register at `sublane`."""
+        """Records that `sublane` needs row `row` of the source of that rank, in `segments`."""
         self.rows[sublane] = (rank, row)
         self.turns[row - sublane] = self.turns.get(row - sublane, 0) + 1
         self.segments[sublane] = segments
         self.by_rank.setdefault(rank, {})[sublane] = row
 
     def ranks(self) -> list[int]:
-        """The source registers."""
+        """The ranks of the source registers, ascending."""
         return sorted(self.by_rank)
 
     def rows_from(self, rank: int) -> dict[int, int]:
-        """Which row of one source goes to which sublane."""
+        """The rows of the source of that rank: sublane to sublane of the source."""
         return self.by_rank[rank]
 
     def pattern(self, first: int, second: int) -> list[int]:
-        """The rows of two sources, stacked, per sublane; -1 where neither is wanted."""
+        """The two-register shuffle pattern for the sources `first` and `second`.
+
+        Rows of `second` are numbered from 8 on; -1 marks sublanes that need neither.
+        """
         result = [-1] * SUBLANES
         for base, rank in ((SUBLANES, second), (0, first)):
             for s, row in self.by_rank[rank].items():
@@ -44,9 +50,9 @@ class Layer:
 
 
 def layers_of(group: RegisterClass) -> list[Layer]:
-    """Splits a pattern into layers that differ along the sublanes only.
+    """Splits a pattern into layers, each with one source row per sublane.
 
-    Sublanes with most sources go first, so that the layers follow the sources.
+    Sublanes with the most sources are assigned first, so that layers tend to share sources.
     """
     wanted: list[tuple[int, dict[tuple[int, int], list[int]]]] = []
     for s, (ranks, rows) in enumerate(
@@ -59,7 +65,7 @@ def layers_of(group: RegisterClass) -> list[Layer]:
         wanted.append((s, sources))
     layers: list[Layer] = []
     having: dict[int, list[Layer]] = {}
-    """The layers with rows of a source: who shares one fits better than who does not."""
+    """Per source, the layers that already use it; a row is preferably added to one of these."""
     for s, sources in sorted(wanted, key=lambda item: (-len(item[1]), item[0])):
         for (rank, row), segments in sources.items():
             mine = having.setdefault(rank, [])

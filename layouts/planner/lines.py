@@ -1,9 +1,9 @@
 """Index arithmetic along the lanes of registers, exact on whole segments of lanes.
 
-A planner that looked at every word would take seconds on large blocks. Along the lanes of one
-register row every index is piecewise `base + slope * lane`, with few pieces; so indices are kept as
-such lines on (row of a register x segment of lanes), and each division that is not affine within a
-segment reports the lanes where the segment must be cut (spec/grid_form.md section 0).
+Examining every word would take seconds on large blocks. Along the lanes of one register row every
+index is piecewise `base + slope * lane`, with few pieces. So indices are kept as such lines per row
+of a register and segment of lanes, and each division that is not affine within a segment reports
+the lanes where the segment must be cut (spec/grid_form.md section 0).
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ Array = NDArray[Any]
 
 
 def any_along(mask: Array, *axes: int) -> Array:
-    """`mask.any(axes)` in half the time that it takes for small arrays; an array, too, where
-    NumPy's types say it might be a scalar."""
+    """`mask.any(axes)`, in half the time for small arrays, and typed as an array."""
     return np.asarray(np.logical_or.reduce(mask, axis=axes))
 
 
 def distinct_values(values: Any) -> Array:
-    """The values of an array of integers, or of a list of arrays, each once and in order.
+    """The distinct values of an array of integers, or of a list of arrays, in ascending order.
 
-    `np.unique` first asks whether they are masked, and loads the package for that.
+    Faster than `np.unique`, which first tests for masked arrays and loads the package for these.
     """
     flat = np.concatenate(values) if isinstance(values, list) else np.ravel(values)
     if flat.size > _MANY:
@@ -50,9 +49,9 @@ def distinct_values(values: Any) -> Array:
 
 
 def first_places(values: Array) -> tuple[Array, Array]:
-    """Where each of the different values occurs first, in their order, and which of them each is.
+    """Where each distinct value first occurs, and the number of each entry's value; ascending.
 
-    `np.unique` does the same in twice the time.
+    `np.unique` takes twice the time.
     """
     ascending = values.argsort(kind="stable")
     ordered = values[ascending]
@@ -64,7 +63,10 @@ def first_places(values: Array) -> tuple[Array, Array]:
 
 
 def progressions(table: Array) -> list[tuple[int, int]] | None:
-    """The nest of (count, stride), outermost first, that enumerates `table`; strides >= 0."""
+    """The nest of (count, stride), outermost first, that enumerates `table`, with strides >= 0.
+
+    None if there is no such nest.
+    """
     if table.size == 0 or (table < 0).any():
         return None
     dims: list[tuple[int, int]] = []
@@ -108,9 +110,9 @@ class Line:
 
 
 class Lines:
-    """The segments under consideration, and the cuts that the arithmetic asked for.
+    """The current segments of lanes, and the cuts that the arithmetic requires.
 
-    Only positions that are `active` (hold data) ask for cuts.
+    Only positions that are `active` (hold data) require cuts.
     """
 
     def __init__(self, starts: Array, active: NDArray[np.bool_]) -> None:
@@ -138,7 +140,8 @@ class Lines:
         return Line(quotient, 0), Line(remainder, line.slope)
 
     def classify(self, line: Line, bounds: Array) -> Array:
-        """Which interval of the ascending `bounds` a line is in; cuts where it passes a bound."""
+        """The interval of the ascending `bounds` that a line is in; cuts where it passes a
+        bound."""
 
         def interval(value: Array) -> Array:
             if bounds.size > _FEW_BOUNDS:

@@ -1,4 +1,4 @@
-"""Putting partly filled registers on top of one another, and applying index patterns."""
+"""Combines partly filled registers, and applies patterns of lane or sublane indices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IndexStep = Callable[[int, Field], int]
 
 
 class Overlay:
-    """Registers that are filled in several goes, each for some registers and some words."""
+    """A flat value that is filled by several `add`s, each for some registers and words."""
 
     def __init__(self, program: Program, n: int, starts: Array) -> None:
         self._program = program
@@ -27,12 +27,13 @@ class Overlay:
 
     @property
     def value(self) -> int:
-        """The flat value of what was laid so far; `add` must have been called."""
+        """The flat value filled so far; `add` must have been called."""
         assert self._value is not None
         return self._value
 
     def add(self, value: int, members: Array, wanted: Array) -> None:
-        """Lays the flat `value` over registers `members` where `wanted` [members, 8, segments]."""
+        """Puts words of flat `value` into registers `members` where `wanted` [members, 8,
+        segments]."""
         program, filled = self._program, self._filled[members]
         fresh = ~any_along(filled, 1, 2)
         position = np.arange(self._n)
@@ -56,7 +57,7 @@ class Overlay:
 def _mask_groups(
     wanted: Array, filled: Array, which: Array, starts: Array
 ) -> list[tuple[Array, Mask]]:
-    """Groups registers so that one mask takes `wanted` and spares what is filled already."""
+    """Groups registers such that one mask covers `wanted` and excludes what is already filled."""
     chosen = np.nonzero(which)[0]
     if not chosen.size:
         return []
@@ -95,9 +96,9 @@ def apply_index(
 ) -> int:
     """Gathers within the registers of the flat `value`, register i by `patterns[which[i]]`.
 
-    Patterns are [different, 8, 128]; `modulus` 128 counts lanes, 8 sublanes. Negative entries do
-    not matter. Registers whose patterns agree share an index register; if the patterns advance
-    regularly over the grid, one step serves all.
+    Patterns are [different, 8, 128]; `modulus` 128 counts lanes, 8 sublanes. Negative entries mean
+    that any value will do. Registers with equal patterns share an index register; if the patterns
+    advance regularly over the grid, a single step serves all registers.
     """
     axis = np.arange(LANES)[None, :] if modulus == LANES else np.arange(SUBLANES)[:, None]
     moving = ~((patterns == axis) | (patterns < 0)).all((1, 2))
@@ -127,7 +128,10 @@ def apply_index(
 
 
 def _agreeing(patterns: Array) -> list[tuple[Array, Array]]:
-    """Patterns that agree wherever both matter, merged, and which ones were merged into each."""
+    """Merges patterns that agree wherever neither is negative.
+
+    Returns each merged pattern with the numbers of the patterns that it replaces.
+    """
     flat = patterns.reshape(len(patterns), -1)
     matter = flat[:, any_along(flat >= 0, 0)].astype(np.int8)
     groups: list[tuple[Array, Array]] = []

@@ -1,6 +1,7 @@
 """Patterns of sublane shuffles: sublane s of the result is row `pattern[s]` of the operands.
 
-The rows of two registers are counted on, the second has rows 8 to 15; negative rows do not matter.
+Rows 0 to 7 are those of the first operand, 8 to 15 those of the second; a negative row means that
+the sublane may hold anything.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ _ROTATIONS = [IDENTITY[turn:] + IDENTITY[:turn] for turn in range(SUBLANES)]
 
 
 def one_shuffle(pattern: Sequence[int]) -> bool:
-    """Whether a shuffle of two registers is one instruction; negative rows do not matter."""
+    """Whether the TPU has one instruction for the pattern: it reads a single register, or each half
+    of the result comes from one quarter (four neighbouring rows)."""
     rows = [p for p in pattern if p >= 0]
     if len({p // SUBLANES for p in rows}) <= 1:
         return True
@@ -25,32 +27,36 @@ def one_shuffle(pattern: Sequence[int]) -> bool:
 
 
 def quarters_of(pattern: Sequence[int]) -> tuple[int, int] | None:
-    """The two quarters that a two-source pattern reads, if it reads no more."""
+    """The numbers of the two quarters (four neighbouring rows) that a pattern reads.
+
+    None unless it reads exactly two.
+    """
     quarters = sorted({p // (SUBLANES // 2) for p in pattern if p >= 0})
     return (quarters[0], quarters[1]) if len(quarters) == 2 else None
 
 
 def stacked_rows(pattern: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Which row of the first and of the second register a two-source pattern puts where."""
+    """Splits a two-source pattern into (sublane to row) maps of the first and second register."""
     first = {s: p for s, p in enumerate(pattern) if 0 <= p < SUBLANES}
     second = {s: p - SUBLANES for s, p in enumerate(pattern) if p >= SUBLANES}
     return first, second
 
 
 def moves(rows: dict[int, int]) -> bool:
-    """Whether some row leaves its sublane."""
+    """Whether any row changes its sublane."""
     return any(s != row for s, row in rows.items())
 
 
 def is_rotation(pattern: Sequence[int]) -> bool:
-    """Whether a one-source pattern turns the register as a whole."""
+    """Whether a one-source pattern rotates the register along its sublanes."""
     return len({(row - s) % SUBLANES for s, row in enumerate(pattern)}) == 1
 
 
 def one_source(rows: dict[int, int]) -> tuple[int, ...]:
     """A pattern for one register that puts `rows[s]` at sublane s.
 
-    Sublanes that do not matter follow a rotation, if the others are one.
+    The remaining sublanes are filled such that the pattern is a rotation or a broadcast of one row
+    if possible; otherwise they keep their row.
     """
     turns = {(row - s) % SUBLANES for s, row in rows.items()}
     if len(turns) == 1:
@@ -61,7 +67,7 @@ def one_source(rows: dict[int, int]) -> tuple[int, ...]:
 
 
 def filled(pattern: Sequence[int]) -> tuple[int, ...]:
-    """A two-source pattern without gaps: a half that comes from one quarter stays in it."""
+    """The pattern with its negative rows filled in, within the quarter that the half reads."""
     result: list[int] = []
     for start in (0, SUBLANES // 2):
         half = pattern[start : start + SUBLANES // 2]
@@ -72,7 +78,10 @@ def filled(pattern: Sequence[int]) -> tuple[int, ...]:
 
 
 def sublane_mask(wanted: Sequence[int], spared: Sequence[int]) -> Mask:
-    """Sets the sublanes `wanted` and none of `spared`."""
+    """A mask that is set on the sublanes `wanted`, clear on `spared`, and anything elsewhere.
+
+    It has as few boxes as possible.
+    """
     return _sublane_mask(frozenset(wanted), frozenset(spared))
 
 

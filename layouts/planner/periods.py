@@ -1,10 +1,10 @@
-"""Destination registers that repeat one another: what a large movement is planned for.
+"""Finds destination registers that repeat one another, so that only a few have to be planned.
 
-Two registers repeat one another if their words come from the same places, but for a distance
-between their source registers. A movement of thousands of registers has few different ones: those
-of one period, and those at the edges. They are planned with some of their neighbours, with whom
-they share instructions; `extend.py` applies the plan to all (spec/grid_form.md
-section 0).
+Two registers repeat one another (are of one *kind*) if their words come from the same places of
+source registers whose numbers differ by a constant. A movement of thousands of registers has few
+kinds: those of one period, and those at the edges. One or more registers of each kind are planned
+together with some neighbours, with which they share instructions; `extend.py` applies the plan to
+all (spec/grid_form.md section 0).
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from pallasite.layouts.planner.trace import Trace
 from pallasite.layouts.planner.words import alike
 
 _NEAR = ((8, 2), (4, 2), (2, 2))
-"""How many registers at the beginning and the end of every grid dimension are planned in any case.
-The more neighbours are planned together, the better known is what they share; so the largest choice
-that is small enough is taken."""
+"""Alternatives for how many registers at the beginning and the end of every grid dimension are
+planned in any case. The first one that is small enough is taken, because instructions that
+neighbours share are found only if these are planned together."""
 _LEAST = 2
-"""Repeating pays if at least this many registers are left out per register that is planned."""
+"""Planning only some registers is worth it if at least this many are left out per planned one."""
 
 
 @dataclass(frozen=True)
 class Periods:
-    """Few destination registers in place of all."""
+    """The destination registers that are planned, and how the others repeat them."""
 
     found: Trace
-    """Where their words come from, as if what lies between them had been left out."""
+    """The trace of the planned registers, with the source registers moved together over gaps."""
     chosen: Array
-    """Which registers they are, ascending."""
+    """The numbers of the planned registers, ascending."""
     kind: Array
-    """Per destination register, a number that those have in common which repeat one another."""
+    """Per destination register, the number of its kind."""
     model: Array
-    """Per kind, the place in `chosen` of the register that all of its kind repeat."""
+    """Per kind, the position in `chosen` of the register that its members repeat."""
     shift: Array
-    """[sources, registers]: how much further its source registers are than in `found`."""
+    """[sources, registers]: what to add to the source register numbers of the model in `found`."""
 
     def sample(self) -> Array:
-        """The first, second, middle and last register of every kind, and those that are planned."""
+        """Registers to check: first, second, middle and last of every kind, and the planned
+        ones."""
         order = np.argsort(self.kind, kind="stable")
         count = np.bincount(self.kind)
         first = np.cumsum(count) - count
@@ -53,9 +54,9 @@ class Periods:
 
 
 def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Periods | None:
-    """How the registers of `grid` repeat one another; None if too few do.
+    """How the registers of the destination `grid` repeat one another; None if too few do.
 
-    `sources` are the numbers of registers of the sources.
+    `sources` has the number of registers of each source.
     """
     count = len(found.register)
     bounds = np.cumsum([0, *sources])
@@ -65,7 +66,7 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
     register, row, lane = fields if live.all() else (f[:, live] for f in fields)
     relative, first = np.full_like(register, -1), np.zeros((len(sources), count), np.int64)
     last = np.zeros_like(first)
-    # By source: the same distance from another source is not the same place.
+    # The source is compared, too: equal relative numbers in different sources differ.
     origin = np.zeros_like(relative) if len(sources) > 1 else None
     for number, (start, end) in enumerate(pairwise(bounds.tolist())):
         mine = (register >= start) & (register < end)
@@ -81,9 +82,9 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
     if picked is None:
         return None
     chosen = np.arange(count).reshape(tuple(grid))[np.ix_(*picked)].reshape(-1)
-    # What is left out of one row of the grid may be more than there is before the next one.
+    # Source registers move towards the beginning by those that the gaps leave out.
     nearer = first[:, chosen] - _left_out(picked, kind, first, grid)
-    # Where the source begins anew, what follows a gap moves on; but never out of the source.
+    # This may leave the source where its registers begin anew; so the result is clipped.
     nearer = np.clip(nearer, bounds[:-1, None], last[:, chosen])
     order = np.argsort(kind[chosen], kind="stable")
     kinds = np.bincount(kind[chosen])
@@ -98,9 +99,9 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
 
 
 def _picked(kind: Array, grid: Sequence[int], near: tuple[int, int]) -> list[Array] | None:
-    """Places along every dimension, such that every kind occurs; None if they are too many.
+    """Indices per grid dimension whose product contains every kind; None if they are too many.
 
-    Among them are so many at the begin and at the end of every dimension.
+    They include the first `near[0]` and the last `near[1]` indices of every dimension.
     """
     kinds = int(kind.max()) + 1
     most = kind.size // (1 + _LEAST)
@@ -123,10 +124,10 @@ def _picked(kind: Array, grid: Sequence[int], near: tuple[int, int]) -> list[Arr
 
 
 def _left_out(picked: list[Array], kind: Array, first: Array, grid: Sequence[int]) -> Array:
-    """[sources, chosen]: how many source registers what follows a gap moves towards what is before.
+    """[sources, chosen]: by how many source registers a register behind gaps is moved forward.
 
-    A register behind a gap takes the place of the first one in it, if both are of a kind; so it
-    shares source registers with its new neighbours as that one did.
+    A register behind a gap takes the place of the first one in the gap if both are of one kind, so
+    that it shares source registers with its new neighbours as the latter does.
     """
     kinds, firsts = kind.reshape(tuple(grid)), first.reshape(-1, *grid)
     result = np.zeros((len(first), *map(len, picked)), np.int64)

@@ -1,7 +1,7 @@
 """`plan`: from a movement to the cheapest list of grid instructions that performs it.
 
-Every strategy proposes a plan, the cheapest on the target wins, and no plan is accepted before it
-has moved the numbers of the elements correctly (spec/grid_form.md section 2).
+Strategies propose plans, and the cheapest on the target is taken. Every plan is checked by moving
+element numbers with it (spec/grid_form.md section 2).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from pallasite.layouts.strategies.stages import AT_ONCE, SOON, STEPS, Stages
 __all__ = ["Costs", "plan", "plan_or_none"]
 
 _PIECES = 64
-"""Registers that cost so much each, in stages, are of more pieces than a search finds soon."""
+"""If a plan in stages costs more than this per register, a search for another takes too long."""
 _CUTS = 40
-"""Where registers are cut in more stretches of lanes, no plan at once costs less than stages."""
+"""With more lane segments than this, a plan in stages is never dearer than one without."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,22 +46,23 @@ def plan(move: Move, costs: Costs) -> Plan:
     made = _part(move, costs)
     if made.checked or is_right(move, costs):
         return made
-    # A bug of a strategy, which costs time but no correctness: of parts and what is put together
-    # of them, each is checked by itself then, so that another one is taken for what is wrong.
+    # A strategy has a bug. The result stays correct, only planning takes longer: with `wary` costs
+    # every part and every assembled plan is checked by itself, and wrong ones are replaced.
     return _part(move, replace(costs, wary=True))
 
 
 @kept
 def is_right(move: Move, costs: Costs) -> bool:
-    """Whether the plan of `move`, which is put together of checked ones, moves a few elements as it
-    should."""
+    """Whether the plan of `move`, assembled from checked plans, moves a few elements correctly."""
     made = plan_or_none(move, costs)
     return made is not None and moves_corners(move, made)
 
 
 def _part(move: Move, costs: Costs) -> Plan:
-    """The same, not checked if it is put together of plans that were: who uses it for a part checks
-    all that is put together of it, once."""
+    """Like `plan`, for a part of a movement: a plan assembled from checked ones is not checked.
+
+    The plan that contains it is checked as a whole.
+    """
     check_replication(move)
     made = plan_or_none(move, costs)
     if made is None:
@@ -71,9 +72,9 @@ def _part(move: Move, costs: Costs) -> Plan:
 
 @kept
 def plan_or_none(move: Move, costs: Costs) -> Plan | None:
-    """The cheapest plan of `move`, None if no strategy finds one: that is kept, too.
+    """The cheapest plan of `move`; None if no strategy finds one. Both results are cached.
 
-    Parts are planned by the same function; why that ends, `planner/__init__.py` says.
+    Recursive through the parts of the movement; `planner/__init__.py` explains why it terminates.
     """
     simple = simplified(move)
     if simple != move:
@@ -88,7 +89,7 @@ def plan_or_none(move: Move, costs: Costs) -> Plan | None:
 
 
 def _in_parts(move: Move, costs: Costs) -> Plan | None:
-    """The plan of a movement that is put together of copies, of itself or written otherwise."""
+    """A plan that moves copies of a smaller movement; None if `move` cannot be split into any."""
     other = regrouped(move)
     if other is not None and registers(other) > SMALL:
         return composed(move, as_other(move, other, costs, _part), costs)
@@ -97,7 +98,7 @@ def _in_parts(move: Move, costs: Costs) -> Plan | None:
 
 
 def _better_together(move: Move, costs: Costs, made: Plan) -> Plan:
-    """A plan that costs less than one that was put together of copies, if there is one."""
+    """`made`, a plan by copies, or a cheaper one by stacking small matrices or in stages."""
     stacking = Stacking.of(move, costs)
     if stacking is not None and not is_stacked_alike(move, costs, made):
         made = composed(move, stacking.better(_part, made), costs) or made
@@ -109,8 +110,10 @@ def _better_together(move: Move, costs: Costs, made: Plan) -> Plan:
 
 
 def _as_one(move: Move, costs: Costs) -> Plan:
-    """The plan of a movement that is not put together of copies; if its result is replicated,
-    perhaps of what comes to one place first."""
+    """The plan of a movement that is not split into copies.
+
+    If the result is replicated, a plan that first moves everything to one place is tried, too.
+    """
     stages, named = Stages.named(move), None
     if stages is not None:
         named = composed(move, stages.best(_part, replace(costs, stages=True)), costs)
@@ -124,12 +127,12 @@ def _as_one(move: Move, costs: Costs) -> Plan:
 
 
 def _in_stages(move: Move, costs: Costs) -> Plan:
-    """The plan of a movement in stages or at once, whichever costs less.
+    """The cheaper of a plan in stages and one of the whole movement.
 
-    What searches seldom find within so many steps is made in stages first, what they do not find
-    is afterwards. Several steps of few registers may be one simple movement together (heads that
-    are split and transposed are), which a search finds soon: it begins with that in native tiles,
-    and ends with it in others, where a search takes longer.
+    Stages come first where a search seldom finds a plan within its steps, otherwise they are tried
+    after it. Several index steps on few registers may together be a simple movement that a search
+    finds quickly (split and transposed heads, for example): in native tiles the search comes first,
+    in others, where it takes longer, it comes last.
     """
     stages = Stages.of(move)
     if not stages.several or not costs.stages or stays_in_sublanes(move):
@@ -155,7 +158,7 @@ def _in_stages(move: Move, costs: Costs) -> Plan:
 
 
 def _better_at_once(move: Move, costs: Costs, staged: Plan) -> Plan:
-    """A plan that is not made in stages, if it is found soon and costs less than one that is."""
+    """`staged`, or a cheaper plan of the whole movement if a short search finds one."""
     most = max(registers(move), source_registers(move))
     if staged.cost > _PIECES * costs.copies * most:
         return staged
@@ -169,7 +172,7 @@ def _better_at_once(move: Move, costs: Costs, staged: Plan) -> Plan:
 
 
 def _at_once(move: Move, costs: Costs) -> Plan:
-    """The plan of a movement that is not made in stages."""
+    """The plan of a movement without stages; raises `Unsupported` if there is none."""
     stacking, stacked = Stacking.of(move, costs), None
     if stacking is not None and stacking.is_promising():
         stacked = composed(move, stacking.best(_part, costs.most), costs)
@@ -193,7 +196,7 @@ def _at_once(move: Move, costs: Costs) -> Plan:
 
 
 def _by_copies(move: Move, costs: Costs) -> Plan | None:
-    """The plan of one of many copies, for all of them."""
+    """The plan of one copy, extended to all; None if there is only one copy, or no plan for it."""
     found = batch(move) if registers(move) > SMALL else None
     if found is None:
         return None
@@ -211,7 +214,10 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
 
 
 def _by_axes(move: Move, costs: Costs) -> Plan | None:
-    """Along the rows and along the lanes one after the other, if the block is large."""
+    """A checked plan that moves along the rows and along the lanes in turn.
+
+    None if the block is small, or if only one of the two moves.
+    """
     best = in_turn(move, costs, _part) if registers(move) > LARGE else None
     target, shape = move.destination
     if best is None or not performs(best[0], move, best[1], corners(target.grid_shape(shape))):

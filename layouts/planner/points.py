@@ -1,7 +1,6 @@
-"""Where single words of a plan's result come from: the check of plans too large to execute.
+"""Follows single elements of a plan's result back to the sources: the check of large plans.
 
-`execute.py` carries whole registers forward. Here every word that is checked is followed
-back to the sources, whatever the size of the block.
+`execute.py` carries whole registers forward; here the time does not depend on the block's size.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from pallasite.layouts.registers import LANES, SUBLANES
 
 
 class Points(NamedTuple):
-    """Elements in the registers of one value; all are moved together.
+    """Elements in the registers of one value, one entry per point in each array.
 
-    In arrays of their own: most steps change one, and leave the others as they are.
+    The arrays are separate because most steps change only one of them.
     """
 
     number: Array
@@ -54,14 +53,14 @@ class Points(NamedTuple):
 
     @classmethod
     def together(cls, points: Sequence[Points]) -> Points:
-        """All of the points as one."""
+        """All given points in one object."""
         if len(points) == 1:
             return points[0]
         return cls(*[np.concatenate(fields) for fields in zip(*points, strict=True)])
 
     @property
     def place(self) -> tuple[Array, Array, Array]:
-        """Register, sublane, lane."""
+        """The arrays (register, sublane, lane)."""
         return self.register, self.sublane, self.lane
 
     def only(self, which: Array) -> Points:
@@ -78,7 +77,7 @@ class Points(NamedTuple):
         lane: Array | None = None,
         element: Array | None = None,
     ) -> Points:
-        """The points with what is given in place of what they had."""
+        """The points with the given arrays replaced."""
         return Points(
             self.number,
             self.register if register is None else register,
@@ -89,10 +88,10 @@ class Points(NamedTuple):
 
 
 def came_from(plan: Plan, asked: Points) -> Iterator[tuple[int, Points]]:
-    """Of every source the elements that the points of the result of `plan` come from.
+    """Per source, the elements that the points of the result of `plan` come from.
 
-    A point may come from several elements that are or-ed, of which none is lost; nothing comes of
-    bits that are cleared, and of undefined registers points of source -1.
+    An element made by `Or` has several origins, all of which are given. Cleared bits have none.
+    Points from undefined registers have source -1.
     """
     waiting: dict[int, list[Points]] = {plan.result: [asked]}
     for number in range(len(plan.steps) - 1, -1, -1):
@@ -109,7 +108,7 @@ def came_from(plan: Plan, asked: Points) -> Iterator[tuple[int, Points]]:
 
 
 def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tuple[int, Points]]:
-    """The points of the operands, by value, that points of `value` come from; -1 is no value."""
+    """The points of the operands, by value, that points of `value` come from; -1 is undefined."""
     operands = [plan.values[o] for o in step.operands]
     renamed = origins_of(step, operands, value, points.place[0])
     if renamed is not None:
@@ -122,7 +121,7 @@ def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tupl
 
 
 def _renamed(step: Step, renamed: Sequence[Array], points: Points) -> Iterator[tuple[int, Points]]:
-    """Points of operands, in registers of other numbers; -1 is an undefined one."""
+    """Points of operands under other register numbers; -1 is an undefined register."""
     missing = np.ones(points.number.size, np.bool_)
     for operand, register in zip(step.operands, renamed, strict=True):
         there = register >= 0
@@ -139,7 +138,7 @@ def _renamed(step: Step, renamed: Sequence[Array], points: Points) -> Iterator[t
 
 
 def _by_words(step: Step, points: Points) -> Iterator[tuple[int, Points]]:
-    """Words that stay as they are, wherever they move within registers."""
+    """Origins for steps that keep words as they are and move them within registers."""
     first, *_ = step.operands
     place = _, sublane, lane = points.place
     match step:
@@ -168,7 +167,7 @@ def _by_words(step: Step, points: Points) -> Iterator[tuple[int, Points]]:
 def _within_words(
     step: Unpack | Pack | ShiftLeft | ShiftRight | KeepElements, points: Points, packing: int
 ) -> Iterator[tuple[int, Points]]:
-    """Elements that change their words, or their places in these; operands hold `packing`."""
+    """Origins for steps that move elements within or between words; `packing` is the operands'."""
     first, *_ = step.operands
     _, sublane, _ = points.place
     match step:
@@ -195,7 +194,7 @@ def _within_words(
 
 
 def _transposed(operand: Value, value: Value, points: Points) -> Points:
-    """Rows and columns of the matrix of native tiles change roles."""
+    """Origins of points of a `TransposeBlocks` result."""
     height = SUBLANES * value.elements
     register, sublane, lane = points.place
     rest, across = np.divmod(register, value.grid[-1])

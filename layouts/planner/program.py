@@ -1,4 +1,4 @@
-"""Building plans: values, steps, and views that stay as cheap as they can be."""
+"""Builds plans: values and steps, with views that are as cheap as possible."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from pallasite.layouts.registers import LANES, SUBLANES
 
 @dataclass(frozen=True)
 class _View(Step):
-    """Registers of a flat value, by a table; only the steps of a finished plan are written out."""
+    """Registers of a flat value, selected by a table; becomes steps only in a finished plan."""
 
     table: bytes
 
@@ -61,9 +61,9 @@ class _View(Step):
 class Program(Budget):
     """A plan under construction.
 
-    Values are numbered; most are *flat*, a list of registers. Equal steps are made once. `fork`
-    lets a strategy try something without touching the original. Whoever exceeds its budget is
-    stopped by `TooDear`.
+    Values are numbered; most are *flat*, that is, a list of registers. An equal step is added only
+    once. A strategy works on a `fork`, which leaves the original unchanged. `TooDear` is raised
+    when the budget is exceeded.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Program(Budget):
         self._parts: dict[int, tuple[list[int], list[int]]] = {}
 
     def fork(self) -> Program:
-        """A copy to try something on; what it spends counts for both."""
+        """A copy to try something on; steps that it makes count against the same budget."""
         copy = Program((), self.bits, self.costs)
         copy.share(self)
         copy.sources = self.sources
@@ -98,17 +98,17 @@ class Program(Budget):
         return copy
 
     def adopt(self, other: Program) -> None:
-        """Continues where a fork stopped."""
+        """Takes over the state of a fork."""
         self.__dict__.update({**other.__dict__, "limit": self.limit})
 
     def size(self, value: int) -> int:
-        """The registers of a value."""
+        """The number of registers of a value."""
         return self.values[value].registers
 
     def add(self, step: Step, value: Value, price: float | None = None) -> int:
-        """Appends `step`, which defines `value`, unless an equal step exists.
+        """Appends `step`, which defines `value`, unless an equal step exists; returns its number.
 
-        Its price need not be looked up if it is known.
+        `price` is the cost of the step if the caller knows it.
         """
         number = len(self.values)
         known = self._known.setdefault(step, number)
@@ -143,7 +143,7 @@ class Program(Budget):
         return self.reshape(value, (self.size(value),))
 
     def concat(self, values: Sequence[int]) -> int:
-        """Flat values after one another."""
+        """Several flat values concatenated."""
         values = list(values)
         if len(values) == 1:
             return values[0]
@@ -155,7 +155,7 @@ class Program(Budget):
         return made
 
     def take(self, value: int, table: Array) -> int:
-        """The registers `table` of a flat value, flat; -1 is undefined."""
+        """The registers `table` of a flat value as a flat value; -1 is an undefined register."""
         table = np.asarray(table, np.int64)
         while True:
             if value in self._views:
@@ -185,7 +185,7 @@ class Program(Budget):
         return made
 
     def _taken(self, value: int, table: Array) -> int:
-        """A view in instructions of plans: as a strided box where it is one."""
+        """A view as steps of the plan: a strided box if it is one, else a `GridTake`."""
         made = strided(self, value, table)
         if made is None:
             step = GridTake.of(value, table, (table.size,))
@@ -193,7 +193,7 @@ class Program(Budget):
         return made
 
     def words(self, value: int) -> int:
-        """The same registers as 32-bit words; for 32-bit elements nothing changes."""
+        """The same registers as 32-bit words; unchanged for 32-bit elements."""
         v = self.values[value]
         if v.kind == "word" or self.bits == 32:
             return value
@@ -205,7 +205,7 @@ class Program(Budget):
         return self.add(Words((value,)), Value(v.grid, v.elements, "word"))
 
     def elements(self, value: int) -> int:
-        """Words as registers of the moved type."""
+        """Words as registers of the element type that is moved."""
         v = self.values[value]
         if v.kind == "element":
             return value
@@ -227,7 +227,8 @@ class Program(Budget):
         return self.add(SublaneShuffle(operands, pattern), self.values[operands[0]])
 
     def merge(self, a: int, b: int, pattern: Sequence[int], costs: Costs) -> int:
-        """Rows of two registers by a pattern of stacked rows; negative rows do not matter."""
+        """Combines rows of two registers by a pattern (`patterns.py`); negative rows may be
+        anything."""
         if costs.any_shuffle or one_shuffle(pattern):
             return self.shuffle(a, b, filled(pattern))
         first, second = stacked_rows(pattern)
@@ -254,7 +255,7 @@ class Program(Budget):
         return self.add(RotateLanes((value,), amount % LANES), self.values[value])
 
     def select(self, mask: Mask, a: int, b: int) -> int:
-        """Where the mask is set `a`, elsewhere `b`."""
+        """The words of `a` where the mask is set, those of `b` elsewhere."""
         if a == b or mask.boxes == (FULL,):
             return a
         if not mask.boxes and mask.field is None:
@@ -263,7 +264,7 @@ class Program(Budget):
         return self.add(Select((a, b), mask), self.values[a])
 
     def gather_lanes(self, value: int, index: Field) -> int:
-        """Lane l of each row is lane `index` of the same row."""
+        """Lane l of each sublane is lane `index` of the same sublane."""
         constant, grid, across, along = index.base
         if (grid, across, along, index.modulus) == (0, 0, 1, LANES) and not index.overlays:
             # Needs no index registers.
@@ -277,13 +278,13 @@ class Program(Budget):
         return self.add(GatherSublanes((value,), index), self.values[value])
 
     def shift(self, value: int, amount: int) -> int:
-        """Elements move up by `amount` within their word, down if it is negative."""
+        """Moves elements up by `amount` places within their word, down if it is negative."""
         value = self.words(value)
         kind = ShiftLeft if amount > 0 else ShiftRight
         return self.add(kind((value,), abs(amount)), self.values[value]) if amount else value
 
     def keep(self, value: int, mask: Field) -> int:
-        """The elements of words that `mask` keeps, zeros elsewhere."""
+        """Keeps the elements of words that `mask` selects and clears the others."""
         value = self.words(value)
         return self.add(KeepElements((value,), mask, self.bits), self.values[value])
 
@@ -293,13 +294,13 @@ class Program(Budget):
         return self.add(Or((a, b)), self.values[a])
 
     def unpack(self, value: int, index: int, format: Format) -> int:
-        """Part `index` of packed registers, one element per word."""
+        """Part `index` of packed registers, with one element per word."""
         value = self.elements(value)
         grid = self.values[value].grid
         return self.add(Unpack((value,), index, format), Value(grid, 1, "word"))
 
     def pack(self, values: Sequence[int], format: Format) -> int:
-        """The lowest elements of words."""
+        """Packed registers of the lowest elements of words, the inverse of `unpack`."""
         values = [self.words(v) for v in values]
         count = len(values)
         grid = self.values[values[0]].grid
@@ -329,14 +330,14 @@ class Program(Budget):
         return [value for value in range(self.sources, result + 1) if needed[value]]
 
     def cost(self, result: int, known: int = 0) -> float:
-        """Of the steps that `result` needs besides those that define the first `known` values."""
+        """The cost of the steps that `result` needs, except those of the first `known` values."""
         return self._price([v for v in self._live(result) if v >= known])
 
     def _price(self, values: Sequence[int]) -> float:
         return sum([self._prices[v - self.sources] for v in values])
 
     def plan(self, result: int, how: str) -> Plan:
-        """The steps that `result` needs, renumbered."""
+        """The finished plan: the steps that `result` needs, renumbered."""
         done = Program(self.values[: self.sources], self.bits, self.costs)
         number = {v: v for v in range(self.sources)}
         for v in self._live(result):

@@ -1,4 +1,4 @@
-"""The strategies asked in turn for plans of one movement, each for one that is cheaper."""
+"""Tries the strategies on one movement in turn, each limited by the cost of the best plan."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from pallasite.layouts.strategies.pairs import by_packing, by_pairing, pairs_of,
 from pallasite.layouts.strategies.transpose import turns_lanes
 
 FEW_REGISTERS = 64
-"""Destinations of at most this many registers are tried with gathers, too, where transposes do."""
+"""If a transpose does the move, gathers are tried, too, for at most this many registers."""
 
 _DEAR = 6
-"""Larger ones if the transpose costs more than this per register: a gather and what it needs."""
+"""For larger destinations, gathers are tried if the transpose costs more than this per register."""
 
 _FINE = 1 << 14
-"""But not if more stretches of rows, or elements in them, would have to be looked at."""
+"""Even then, they are not tried with more row segments, or more elements in these, than this."""
 _SHARED = 1.5
-"""Nor if one step per source register that each of them needs already costs this many times as much
-as the transpose."""
+"""Nor if one step for each source register of each destination register already costs more than
+this factor times the transpose."""
 
 LARGE = 512
-"""Destinations of more registers are taken apart into rows and lanes."""
+"""Destinations of more registers are moved along the rows and along the lanes separately."""
 
 _STEPS, _MORE_STEPS = 250, 600
-"""Where a plan is known, the search for a cheaper one ends after this many steps, or after more if
-much is to be gained. Where steps take long, there are fewer."""
+"""Where a plan is known, the search for a cheaper one ends after `_STEPS` steps, or `_MORE_STEPS`
+if the known plan is dear. Large destinations, whose steps take longer, get fewer."""
 _MUCH = 1.5
-"""Much is to be gained if the known plan costs this many times what is usual."""
+"""A known plan is dear if it costs more than this factor times the usual cost."""
 _LOOKED = 1 << 11
-"""Stretches of rows that take as long to look at as a step takes to make."""
+"""Examining this many row segments takes as long as making one step."""
 HUGE, _HUGE_CUT, _CUT = 1 << 18, 1 << 16, 8
-"""No cheaper plan is looked for in more stretches of rows; nor in more than the second number, if
-registers are cut in more stretches of lanes than the third: those seldom repeat."""
+"""No cheaper plan is searched for with more than `HUGE` row segments, or more than `_HUGE_CUT` if
+registers are cut into more than `_CUT` lane segments, because registers then seldom repeat."""
 
 SHORT = 16
 """Rows of at most this many elements are short: a register holds at most 128 elements of them."""
@@ -60,7 +60,10 @@ Build = Callable[[Program, int], int | None]
 
 
 class Search:
-    """Asks the strategies for plans; none may cost more than `slack` times the best before it."""
+    """Collects plans from the strategies; none may cost more than `slack` times the best before it.
+
+    `turned` is a known plan by transposes, `straight` one by chunks.
+    """
 
     def __init__(
         self,
@@ -79,16 +82,16 @@ class Search:
         if straight is not None and move.sources[0][1][-1] > SHORT:
             most = _MORE_STEPS if straight.cost > _MUCH * usual_cost(move, costs) else _STEPS
         self._first = costs.steps
-        """Steps that all searches for a first plan may take."""
+        """Steps left, over all strategies, while no plan is known."""
         self._more = most * share
-        """Steps that all searches for a cheaper plan may take."""
+        """Steps left, over all strategies, to find a cheaper plan than one that is known."""
 
     def run(self) -> list[Plan]:
-        """The plans that were found, after those that were known before."""
+        """The plans that were known before, followed by those found now."""
         found, costs = self._found, self._costs
         packing = self._move.destination[0].packing
-        # What a transpose can do is seldom worth dozens of gathers: search less if there is one,
-        # or would be for what is known to be too much.
+        # Dozens of gathers are seldom cheaper than a transpose: search less if there is a plan with
+        # one, or if there would be but for the cost limit.
         least = math.inf if self._turned is None else self._turned.cost
         if self._turned is None and turns_lanes(self._move, found):
             least = costs.most
@@ -106,7 +109,7 @@ class Search:
         return self._plans
 
     def _may_gather(self, cost: float) -> bool:
-        """Whether gathers may be cheaper than a transpose of that cost."""
+        """Whether gathers may be cheaper than a transpose of cost `cost`, and are worth trying."""
         found, copies = self._found, self._costs.copies
         if len(found.register) <= FEW_REGISTERS:
             return True
@@ -126,10 +129,11 @@ class Search:
         return bool(copies * needed <= _SHARED * cost)
 
     def _packed(self, packing: int) -> None:
-        """Elements that move within words; what promises to be cheapest is tried first."""
+        """Tries the strategies for elements that change their place within words, cheapest
+        first."""
         found, costs = self._found, self._costs
         if not self._plans:
-            # To judge what they cost, all is looked at once more.
+            # The lower bounds below examine the whole trace once more.
             self._first -= found.register.size / _LOOKED
             if self._first < 0:
                 return
@@ -139,7 +143,7 @@ class Search:
         for unpack, pack in product(formats, formats):
             build = by_unpacking(found, packing, costs, unpack, pack)
             ways.append((unpacking[unpack], f"unpack {unpack}, pack {pack}", build))
-        # Words move once for every amount, which costs more than shifting them.
+        # For every shift amount words are moved once, which costs more than the shifts themselves.
         likely = {how: floor for floor, how, _ in ways} | {"shifts": shifts * max(amounts // 2, 1)}
         ways.append((shifts, "shifts", lambda p, x: by_shifts(p, x, found, costs)))
         # Elements of a word are packed together before or after they move.
@@ -157,11 +161,11 @@ class Search:
             self._try(how, build, floor * costs.copies)
 
     def _try(self, how: str, build: Build, floor: float = 0.0) -> None:
-        """Runs a strategy, which costs at least `floor`, on the registers of all sources."""
+        """Runs the strategy `build`, whose plans cost at least `floor`, and keeps its plan."""
         move, costs = self._move, self._costs
         limit = min(min((p.cost for p in self._plans), default=math.inf) * self._slack, costs.most)
         if not self._plans:
-            # Whatever is made, all has to be looked at.
+            # Every strategy examines the whole trace.
             self._first -= self._found.register.size / _LOOKED
         most = self._more if self._plans else self._first
         if floor > limit or most < 0:

@@ -1,4 +1,4 @@
-"""Index maps in as few steps as they take, so that the same movement is planned in the same way.
+"""Rewrites index maps to as few steps as possible, so that equal movements have equal plans.
 
     transpose [0, 2, 1] : 529x1x573 to 529x573x1, reshape : 529x573x1 to 1x3x101039
 becomes
@@ -26,7 +26,7 @@ from pallasite.layouts.move import (
 
 
 def simplified(move: Move) -> Move:
-    """The same movement without steps that change nothing, and with those joined that are one."""
+    """The same movement with redundant steps removed and adjacent steps merged where possible."""
     return _joined_steps(_units_first(_in_order(_joined_steps(_with_rows(move)))))
 
 
@@ -108,7 +108,7 @@ def _units_first(move: Move) -> Move:
 
 
 def _as_reshape(step: IndexStep, before: Shape) -> IndexStep:
-    """A transpose that moves only dimensions of extent 1 is a reshape."""
+    """`step`, or the equal reshape if it is a transpose that moves only dimensions of extent 1."""
     if isinstance(step, Transpose):
         moved = [d for d in step.permutation if before[d] > 1]
         if moved == sorted(moved):
@@ -117,7 +117,7 @@ def _as_reshape(step: IndexStep, before: Shape) -> IndexStep:
 
 
 def _joined(first: IndexStep, second: IndexStep, between: Shape) -> IndexStep | None:
-    """Two steps as one, if they are of a kind that can be joined."""
+    """Two consecutive steps as one; None unless both are transposes or both are reshapes."""
     if isinstance(first, Transpose) and isinstance(second, Transpose):
         return Transpose(second.shape, tuple([first.permutation[d] for d in second.permutation]))
     second = _as_reshape(second, between)

@@ -1,4 +1,4 @@
-"""Choosing among the strategies for moves of whole words."""
+"""Chooses among the strategies for moves of whole 32-bit words."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ from pallasite.layouts.strategies.lanes import (
 from pallasite.layouts.strategies.rows import move_rows
 
 Way = Callable[[Program], int | None]
-"""Makes a value, or declines by returning None."""
+"""Returns the number of the value that it made, or None if it does not apply."""
 
 _FEW_SEGMENTS = 3
 _MOST_ROTATIONS = 32
 _FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
-"""Beyond these, no strategy looks at single rows, at single words."""
+"""Largest destinations for strategies that treat single rows, and single words."""
 _STEPS = 100
-"""Steps that a way may take where another is known."""
+"""Steps that a strategy may take where another one has found a plan."""
 _MANY_WORDS = 1 << 14
-"""With more stretches of words, gathering each row in a register of its own is the last resort."""
+"""With more word segments, gathering each row in a register of its own is the last resort."""
 _FEW_ROWS, _MANY_ROWS = 5, 128
-"""Most source rows per destination row for which a gather along lanes is tried: first, and last."""
+"""Largest number of source rows per destination row for gathers along lanes: at first, and as the
+last resort."""
 
 
 def solve(
     program: Program, x: int, move: WordMove, costs: Costs, thorough: bool = True
 ) -> int | None:
-    """The cheapest way to fill flat registers from the flat value `x`, or None.
+    """The cheapest value of flat registers that `move` fills from the flat value `x`, or None.
 
-    Not `thorough`: gives up where only many gathers would do.
+    Without `thorough`, gives up where only many gathers would do.
     """
     live = np.nonzero(move.wanted.any((1, 2)))[0]
     position = np.full(len(move.register), -1)
@@ -90,12 +91,12 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
                 ways.append((apart, lambda p: gather_rows_apart(p, x, move, costs)))
             else:
                 last.append(lambda p: gather_rows_apart(p, x, move, costs))
-    # What is judged to be cheapest goes first, and stops most others early.
+    # The cheapest by estimate goes first, so that its cost stops most others early.
     ways.sort(key=lambda way: way[0])
     made = cheapest(program, [way for _, way in ways], _STEPS)
     if made is None and program.limit < math.inf:
         return None
-    # What takes long to plan is looked at only where nothing else is known.
+    # What takes long to plan is tried only where nothing else works.
     if made is None:
         made = cheapest(program, last)
     if made is None and thorough and costs.steps == math.inf:
@@ -104,7 +105,7 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
 
 
 def solve_aligned(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
-    """Words that keep their lanes."""
+    """Like `solve`, for words that keep their lanes."""
     return cheapest(
         program,
         [
@@ -119,10 +120,11 @@ def cheapest(
     attempts: Sequence[Way],
     most: float = math.inf,
 ) -> int | None:
-    """Tries every way on a copy, keeps the cheapest; an attempt declines by returning None.
+    """Makes every attempt on a fork of `program`, and adopts the cheapest.
 
-    An attempt is stopped as soon as it costs more than the best one before it, or after `most`
-    steps if there is one before it.
+    Returns the value that it made, or None if all attempts decline. An attempt is stopped as soon
+    as it costs more than the best one before it or, if there is one, after `most` steps. Raises
+    `TooDear` if some were stopped and none succeeded.
     """
     best: tuple[float, Program, int] | None = None
     limit, stopped = program.limit, False
@@ -137,7 +139,7 @@ def cheapest(
             continue
         if value is None:
             continue
-        # What there is already costs nothing, if other parts of the movement have made it.
+        # Values that other parts of the movement have made already cost nothing.
         cost = copy.cost(value, len(program.values))
         if best is None or cost < best[0]:
             best = (cost, copy, value)

@@ -1,7 +1,7 @@
-"""Movements written so that more of their dimensions number copies (`batch.py`).
+"""Rewrites movements such that more of their dimensions enumerate copies (`batch.py`).
 
-Either the registers are counted in other groups, or the movement is done in two: along the rows,
-and along the lanes.
+Either the registers are regrouped into other leading dimensions, or the movement is split in two,
+one along the rows and one along the lanes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pallasite.layouts.vector_layout import VectorLayout
 
 @dataclass(frozen=True)
 class _Units:
-    """A value in registers as equal parts, one after another, of which each is whole registers.
+    """A value divided into `count` equal consecutive parts, each of whole registers.
 
-    The registers are numbered as before if any number of parts forms a leading dimension.
+    Grouping the parts into a leading dimension keeps the order of the registers.
     """
 
     count: int
     tail: Shape
-    """The shape of one part; parts together extend the first of these dimensions."""
+    """The shape of one part; several parts together are longer in its first dimension."""
     laid: Laid
 
     def grouped(self, groups: int) -> Laid:
-        """The same registers with `groups` equal groups of parts as the leading dimension."""
+        """Layout and shape of the same registers with `groups` groups of parts in front."""
         layout, _ = self.laid
         first, *rest = self.tail
         shape = (groups, self.count // groups * first, *rest)
@@ -38,9 +38,9 @@ class _Units:
 
 
 def _units(laid: Laid, fine: bool) -> _Units | None:
-    """The parts of a value whose last dimensions lie along rows and lanes.
+    """Divides a value into parts; None unless its last dimensions lie along sublanes and lanes.
 
-    Parts are matrices; `fine`, blocks of rows or of a single row, where these fill registers.
+    Parts are matrices, or with `fine` blocks of rows, or of one row, that fill registers.
     """
     layout, shape = laid
     rank = len(shape)
@@ -58,12 +58,11 @@ def _units(laid: Laid, fine: bool) -> _Units | None:
 
 
 def regrouped(move: Move) -> Move | None:
-    """A reshape with the registers of source and destination counted in equal groups first.
+    """A reshape rewritten with the largest common leading dimension; None if that changes nothing.
 
-    Leading dimensions only number registers, so (24, 33, 5, 16) to (22, 144, 4, 5) is the same as
-    (792, 1, 5, 16) to (792, 4, 4, 5), of which one copy is easily planned. Rows that fill
-    registers can be counted alike: (3, 256, 300) to (230400,) is (24, 32, 300) to (24, 9600).
-    None if that is so already, or if there is no common factor.
+    Leading dimensions only enumerate registers, so (24, 33, 5, 16) to (22, 144, 4, 5) is the same
+    as (792, 1, 5, 16) to (792, 4, 4, 5): 792 copies of a small movement. Blocks of rows that fill
+    registers can be grouped, too: (3, 256, 300) to (230400,) is (24, 32, 300) to (24, 9600).
     """
     laid = (*move.sources, move.destination)
     if len(laid) > 2 or [type(step) for step in move.steps] != [Reshape]:
@@ -82,10 +81,10 @@ def regrouped(move: Move) -> Move | None:
 
 
 def by_axes(move: Move) -> list[list[tuple[Move, Batch]]]:
-    """A slice or roll along the rows and along the lanes as two movements, in both orders.
+    """Splits slices and rolls into a movement along the rows and one along the lanes.
 
-    Each of them leaves one of the two dimensions alone, so that it is one of many copies, with
-    which it is returned. Empty if only one dimension moves anyway.
+    Returns up to two pairs, one per order. Each half comes with its `Batch`: since it leaves one of
+    the two dimensions alone, it consists of copies. Empty if only one dimension moves.
     """
     first, *others = move.sources
     if others or not move.steps:
@@ -123,7 +122,7 @@ def by_axes(move: Move) -> list[list[tuple[Move, Batch]]]:
 
 
 def _only(steps: Sequence[IndexStep], dims: set[int], shape: Shape) -> list[IndexStep]:
-    """What `steps` do to the dimensions `dims` of an array of `shape`."""
+    """The part of `steps` that affects the dimensions `dims` of an array of `shape`."""
     done: list[IndexStep] = []
     for step in steps:
         if isinstance(step, Slice):
@@ -142,7 +141,7 @@ def _only(steps: Sequence[IndexStep], dims: set[int], shape: Shape) -> list[Inde
 
 
 def _window(move: Move, dim: int) -> tuple[Slice, int]:
-    """The whole blocks of the source that hold what is wanted along `dim`, and where it begins."""
+    """A slice of the whole source blocks that are needed along `dim`, and its layout offset."""
     layout, shape = move.sources[0]
     place, block = _place(layout, dim)
     first = move.steps[0]
@@ -158,7 +157,7 @@ def _window(move: Move, dim: int) -> tuple[Slice, int]:
 
 
 def _moved(steps: Sequence[IndexStep], dim: int, offset: int) -> list[IndexStep]:
-    """`steps` on an array whose first `offset` elements along `dim` are gone."""
+    """`steps` for an array without its first `offset` elements along `dim`."""
     first = steps[0]
     if not offset or not isinstance(first, Slice):
         return list(steps)

@@ -1,7 +1,7 @@
-"""Views of registers that are strided boxes: slices of a grid, transposed and broadcast.
+"""Expresses tables of registers as strided boxes: slices of a grid, transposed and broadcast.
 
-A table that enumerates registers as a nest of arithmetic progressions needs no gathering of single
-registers: seen in a grid whose dimensions have the strides of the nest, they are a box.
+A table of register numbers that is a nest of arithmetic progressions needs no `GridTake`: in a grid
+whose dimensions have the strides of the nest, the registers are a box.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class _Box(NamedTuple):
-    """A part of a grid, in order of its dimensions."""
+    """A box in a grid; all lists have an entry per dimension of the grid."""
 
     shape: list[int]
-    """The grid's."""
+    """The shape of the grid."""
     offsets: list[int]
     sizes: list[int]
 
 
 def strided(program: Program, value: int, table: Array) -> int | None:
-    """The registers `table` of a flat `value`, flat, without a take; None if they are no box."""
+    """Registers `table` of a flat `value`, flat, without `GridTake`; None if they are no box."""
     dims = progressions(table)
     if dims is None:
         return None
@@ -55,9 +55,9 @@ def strided(program: Program, value: int, table: Array) -> int | None:
 
 
 def _box(moving: Sequence[tuple[int, int]], base: int, size: int) -> _Box | None:
-    """The box of `moving` (count, stride), largest strides first, that begins at register `base`.
+    """The box with dimensions `moving` (count, stride), largest strides first, from `base` on.
 
-    Its grid has `size` registers and dimensions of those strides; None if there is no such grid.
+    Its grid has `size` registers and dimensions of these strides; None if there is no such grid.
     """
     if not moving:
         return _Box([size], [base], [1])

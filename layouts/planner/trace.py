@@ -1,8 +1,4 @@
-"""Where every row segment of a destination comes from.
-
-The first step of planning: the index map and both layouts are evaluated in closed form on
-(register x row x lane segment) of the destination.
-"""
+"""Computes where every row segment of a destination comes from."""
 
 from __future__ import annotations
 
@@ -22,10 +18,10 @@ from pallasite.layouts.vector_layout import VectorLayout
 
 @dataclass(frozen=True)
 class Trace:
-    """Source positions of a destination, arrays [registers, rows, segments]; -1 is padding.
+    """Source positions of a destination as arrays [registers, rows, segments]; -1 is padding.
 
     Registers of all sources are numbered consecutively. Within a segment of lanes, `register`,
-    `row` and `lane` advance by their slopes per lane.
+    `row` and `lane` each advance by a constant per lane, given in `slopes`.
     """
 
     starts: Array
@@ -38,16 +34,16 @@ class Trace:
 
     @property
     def lengths(self) -> Array:
-        """Lanes of each segment."""
+        """The number of lanes of each segment."""
         return np.diff(np.append(self.starts, LANES))
 
     @property
     def aligned(self) -> bool:
-        """Rows move whole along each segment: only their lane may be displaced, as one."""
+        """Whether each segment stays in one source row and its lanes advance by one."""
         return self.slopes == (0, 0, 1)
 
     def words(self) -> Trace:
-        """The same with one segment per lane."""
+        """The same trace with one segment per lane."""
         segment = np.searchsorted(self.starts, np.arange(LANES), side="right") - 1
         along = np.arange(LANES) - self.starts[segment]
         data = self.register[..., segment] >= 0
@@ -64,14 +60,14 @@ _MANY = 1 << 18
 
 
 class TooFine(Exception):
-    """A movement has more stretches of rows than whoever asked wants to look at."""
+    """The trace of a movement has more row segments than the caller allows."""
 
 
 @kept
 def trace(move: Move, most: float = math.inf) -> Trace:
-    """Evaluates `move`, cutting the lanes until every step is affine on every segment.
+    """Computes the trace of `move`, cutting lanes until every step is affine on every segment.
 
-    Raises `TooFine` as soon as there are more than `most` stretches of rows.
+    Raises `TooFine` as soon as there are more than `most` row segments.
     """
     layout, shape = move.destination
     integer = _integer(move)
@@ -110,7 +106,7 @@ def trace(move: Move, most: float = math.inf) -> Trace:
 
 
 def _integer(move: Move) -> type[np.integer[Any]]:
-    """The smaller of two types, which is twice as fast, if it holds every number of an element."""
+    """The smaller of two integer types, which is twice as fast, if it can number all elements."""
     laid = (*move.sources, move.destination)
     shapes = [*(step.shape for step in move.steps), *(shape for _, shape in laid)]
     places = [layout.register_count(shape) * layout.native_rows * LANES for layout, shape in laid]
@@ -179,7 +175,8 @@ def _locate_in_sources(
 
 
 def _locate(source: Laid, lines: Lines, index: list[Line], rows: Array) -> tuple[Line, Line, Line]:
-    """`VectorLayout.locate` on lines; along a replicated axis, the destination's own place."""
+    """`VectorLayout.locate` on lines; along a replicated axis the destination's position is
+    taken."""
     layout, shape = source
     strides = layout.strides(shape)
     register = lines.constant(0)
@@ -204,7 +201,7 @@ def _locate(source: Laid, lines: Lines, index: list[Line], rows: Array) -> tuple
 
 
 def _merged(found: Trace) -> Trace:
-    """Removes cuts that turned out to change nothing."""
+    """Removes cuts between segments that turned out to continue each other."""
     if len(found.starts) < 2:
         return found
     steps = np.diff(found.starts)
@@ -226,7 +223,7 @@ def _merged(found: Trace) -> Trace:
 def check_replication(move: Move) -> None:
     """Refuses a destination that is replicated along a dimension in which its data differ.
 
-    The last element of such a dimension must come from where the first one does
+    The first and the last element of such a dimension must come from the same source element
     (spec/vreg_lowering.md section 6.2, precondition).
     """
     layout, shape = move.destination

@@ -1,8 +1,8 @@
-"""What ways of moving words are judged to cost, before any of them is tried.
+"""Estimates of what each method of moving words costs, to decide which one is tried first.
 
-Each estimate counts the instructions that a way is known by: rotations or gathers, and as many
-selects or shuffles of two registers as it takes to put together what they make. Registers that turn
-out equal, and rows that have to be shuffled besides, are left to the search.
+Each estimate counts the instructions that dominate a method: rotations or gathers, and the selects
+or two-register shuffles that combine their results. It ignores registers that turn out to be equal
+and additional shuffles of rows; the search accounts for those.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pallasite.layouts.registers import LANES, SUBLANES
 
 
 def of_rotating_first(move: WordMove, costs: Costs) -> float:
-    """Source registers once per displacement, and what joins them in the destinations."""
+    """Cost of rotating every source register once per lane displacement, then combining."""
     displacement = move.displacement
     turned = np.where(move.wanted, move.register * LANES + displacement, -1)
     rotated = distinct_values(turned[displacement > 0]).size
@@ -26,7 +26,7 @@ def of_rotating_first(move: WordMove, costs: Costs) -> float:
 
 
 def of_rotating_last(move: WordMove, costs: Costs) -> float:
-    """Destination registers once per displacement, what joins them, and what joins their rows."""
+    """Cost of combining source rows per destination register and displacement, then rotating."""
     displacement = move.displacement
     turned = np.where(move.wanted, move.register * LANES + displacement, -1)
     parts = _kinds(displacement)
@@ -35,12 +35,12 @@ def of_rotating_last(move: WordMove, costs: Costs) -> float:
 
 
 def of_gathering_within_rows(move: WordMove, costs: Costs) -> float:
-    """A gather for each source row of the row that has most of them, and what joins them."""
+    """Cost of lane gathers: per destination register, as many as the most sources of a row."""
     return _within_rows(rows_of(move), move.displaced, move.register, costs)
 
 
 def of_gathering_columns(move: WordMove, costs: Costs) -> float:
-    """The same of the source's sublanes, and a gather along those."""
+    """Cost of lane gathers that leave words in the source's sublane, then sublane gathers."""
     n, s, segment = np.nonzero(move.wanted)
     place = n, move.sublane[n, s, segment], segment
     middle, displaced = np.full(move.register.shape, -1), np.zeros(move.register.shape, np.bool_)
@@ -53,7 +53,7 @@ def of_gathering_columns(move: WordMove, costs: Costs) -> float:
 
 
 def of_gathering_rows_apart(move: WordMove, costs: Costs) -> float:
-    """A gather for each of the different rows that change lanes, and what joins them."""
+    """Cost of one lane gather per distinct row whose lanes change, then combining the rows."""
     n = len(move.register)
     fields = (move.register, move.sublane, move.lane)
     flat = np.concatenate([f.reshape(n * SUBLANES, -1) for f in fields], 1)
@@ -67,18 +67,21 @@ def of_gathering_rows_apart(move: WordMove, costs: Costs) -> float:
 
 
 def _within_rows(rows: Array, displaced: Array, register: Array, costs: Costs) -> float:
-    """`rows` are the source rows of all words, those `displaced` change their lane."""
+    """Cost of lane gathers within rows, for the source row of every word in `rows`.
+
+    `displaced` marks words whose lane changes, `register` is the source register of every word.
+    """
     gathers = _kinds(np.where(displaced, rows, -1), 2).max(1)
     return costs.cross_lane * int(gathers.sum()) + _joins(register)
 
 
 def _joins(source: Array) -> int:
-    """Instructions that put together registers of so many sources, -1 being none."""
+    """Instructions that combine several sources into one register; -1 in `source` means none."""
     return int(np.maximum(_kinds(source) - 1, 0).sum())
 
 
 def _kinds(field: Array, axis: int = 1) -> Array:
-    """How many different values there are along `axis` and the axes behind it, but for -1."""
+    """The number of distinct values, except -1, over `axis` and all axes after it."""
     flat = field.reshape(*field.shape[:axis], math.prod(field.shape[axis:]))
     ordered = np.sort(flat, axis=-1)
     new = (ordered[..., 1:] != ordered[..., :-1]) & (ordered[..., 1:] >= 0)

@@ -1,6 +1,7 @@
-"""The plan of a movement as a whole: not in stages, nor as copies of a smaller one.
+"""Plans of a movement as a whole: not in stages, nor as copies of a smaller one.
 
-By chunks, by transposes, by unpacked elements, by registers that the others repeat, or searched.
+The methods are chunks of 128 elements (`flat`), transposes, unpacking elements, planning only the
+registers of one period, and the search over the strategies.
 """
 
 from __future__ import annotations
@@ -49,20 +50,22 @@ from pallasite.layouts.strategies.transpose import (
 )
 
 PER_STEP = 512
-"""Where a search ends after so many steps, it is not begun with more stretches of rows for each."""
+"""A search limited to n steps is not begun with more than n times this many row segments."""
 
 _SLACK = 1.1
-"""A plan of some registers that is dearer by this factor may still be the cheapest one for all."""
+"""A plan of one period that is dearer by this factor may still be the cheapest for all."""
 _MANY = 128
-"""Of larger destinations, in registers, only those are planned that the others repeat."""
+"""For destinations of more registers, only the registers of one period are planned."""
 
 _LOG = logging.getLogger(__name__)
 
 
 def as_whole(move: Move, costs: Costs, part: Planner) -> Plan:
-    """The plan of `move` as a whole, or as words if these hold parts of rows that are cut anew.
+    """The cheapest plan of `move` as a whole; raises `Unsupported` if there is none.
 
-    The latter takes less time, and says what the other may cost. Parts are planned by `part`.
+    If the words of narrow elements hold parts of a row that is split, the plan with unpacked
+    elements is made first: it takes less time, and bounds the cost of the other. `part` plans parts
+    of the movement.
     """
     whole = _Whole(move, costs, part)
     wide = None
@@ -79,7 +82,7 @@ def as_whole(move: Move, costs: Costs, part: Planner) -> Plan:
 
 @dataclass(frozen=True)
 class _Whole:
-    """A movement that is planned as a whole, its parts by `part`."""
+    """A movement that is planned as a whole; `part` plans parts of it."""
 
     move: Move
     costs: Costs
@@ -87,7 +90,7 @@ class _Whole:
 
     @cached_property
     def stays(self) -> bool:
-        """Whether words stay together, in their sublanes: chunks are of these."""
+        """Whether whole words move and keep their sublane, so that chunks consist of words."""
         return stays_in_sublanes(self.move)
 
     def plan(self) -> Plan:
@@ -119,25 +122,28 @@ class _Whole:
         return self._by_trace(found, straight)
 
     def widened(self) -> Plan | None:
-        """The plan by unpacked elements."""
+        """The plan with unpacked elements; None if there is none within the cost limit."""
         made = by_widening(self.move, self.costs, self.part)
         if made is None or made.cost > self.costs.most:
             return None
         return composed(self.move, made, self.costs)
 
     def _is_straight(self, plan: Plan) -> bool:
-        """Whether a plan by chunks, made in a regular way, moves a few elements as it should."""
+        """Whether a plan by chunks moves a few elements correctly.
+
+        A few suffice because such plans are regular.
+        """
         if performs_at(plan, self.move, elements_to_check(self.move)):
             return True
         _LOG.debug("strategy '%s' planned wrongly: %s", plan.how, self.move)
         return False
 
     def _by_trace(self, found: Trace, straight: Plan | None) -> Plan:
-        """The plan of what was `found`; one `straight` through it may be known."""
+        """The plan for the trace `found`; `straight` is a plan by chunks if one is known."""
         move, costs = self.move, self.costs
         if straight is None and cuts_rows_anew(move) and found.register.size > FINE:
             straight = by_chunks(move, costs)
-        # Words that are the same in all lanes are in the right one anyway, and can be selected.
+        # Words replicated over all lanes need not change lanes; selects suffice.
         spread = (
             all(source.column is None for source, _ in move.sources)
             and whole_words(found, move.destination[0].packing) is not None
@@ -156,8 +162,8 @@ class _Whole:
         return made
 
     def _by_parts(self, found: Trace, straight: Plan | None) -> Plan | None:
-        """The plan of elements as words, or of registers that others repeat, if one is to be
-        made."""
+        """A plan with unpacked elements, or of one period of registers; None if neither applies or
+        if `straight` is cheaper."""
         move = self.move
         many = registers(move) * self.costs.copies > _MANY
         parted = many and scattered(move, found) and not is_paired(move, found)
@@ -171,28 +177,28 @@ class _Whole:
         return made
 
     def _searched(self, found: Trace, turned: Plan | None, straight: Plan | None) -> Plan | None:
-        """The cheapest plan that any strategy makes, or one of the two that are known."""
+        """The cheapest correct plan of the strategies, `turned` and `straight`; None if none is."""
         move, costs = self.move, self.costs
         for slack in (1.0, math.inf):
             plans = Search(move, found, costs, slack, turned, straight).run()
             for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
                 if best is turned:
-                    # Transposes are put together of plans that were checked.
+                    # Plans by transposes are assembled from plans that were checked.
                     if (made := composed(move, best, costs)) is not None:
                         return made
                     continue
                 straightly = best is straight
                 if self._is_straight(best) if straightly else performs(best, move, found.starts):
                     return best
-                # A bug of a strategy, which costs instructions but no correctness: look for plans
-                # that this one stopped.
+                # A strategy has a bug, which costs instructions but no correctness. The cost of its
+                # plan may have stopped other strategies, so they are tried again without limit.
                 _LOG.debug("strategy '%s' planned wrongly: %s", best.how, move)
             if not plans:
                 break
         return None
 
     def _turned(self, found: Trace, known: Plan | None) -> Plan | None:
-        """The plan through transposed sources, if it is cheaper than one that is known."""
+        """The plan through transposed sources if it is cheaper than `known`, else None."""
         move, costs = self.move, self.costs
         most = math.inf if known is None else known.cost
         if most <= costs.copies * costs.transpose_block(move.destination[0].packing):
@@ -201,8 +207,10 @@ class _Whole:
         return None if turned is None or turned.cost >= most else composed(move, turned, costs)
 
     def _by_periods(self, found: Trace, straight: Plan | None) -> Plan | None:
-        """The plan of few registers, for all that repeat them; one that is as cheap as
-        `straight`."""
+        """The plan of the registers of one period, extended to all.
+
+        None if registers do not repeat, or if no such plan is correct.
+        """
         move, costs = self.move, self.costs
         if len(found.register) <= _MANY:
             return None
@@ -212,12 +220,13 @@ class _Whole:
         if few is None:
             return None
         times = round(len(found.register) / few.chosen.size)
-        # How much neighbours share is seen only where all of them are there.
+        # Instructions that neighbours share are counted exactly only in the extended plan, so the
+        # limit has some slack here.
         weighed = replace(costs, copies=costs.copies * times, most=_SLACK * costs.most)
         search = Search(move, few.found, weighed, _SLACK, None, straight)
         plans = [p for p in search.run() if p is not straight]
         if not plans and straight is None and costs.most < math.inf:
-            # To look for plans of all of them would take longer, and find what is dearer.
+            # A search over all registers would take longer and not find a cheaper plan.
             raise no_plan(move)
         most = min((p.cost for p in plans), default=0.0) * _SLACK
         wide = (extend(p, few, grid, costs) for p in plans if p.cost <= most)

@@ -15,11 +15,11 @@ from pallasite.layouts.registers import LANES, SUBLANES
 
 @dataclass(frozen=True)
 class WordMove:
-    """Where the words of every destination register come from: arrays [registers, 8, segments].
+    """The source of every word of the destination, as arrays [registers, 8, segments].
 
-    -1 marks words that do not matter. Within a segment of lanes the source word stays in its
-    register and sublane, and its lane advances by `slope`; slope 1 displaces the segment as a
-    whole, slope 0 repeats one word.
+    -1 marks words that may hold anything. Within a segment of lanes the source register and sublane
+    are constant and the source lane advances by `slope`: 1 displaces the segment as a whole, 0
+    repeats one word.
     """
 
     starts: Array
@@ -30,41 +30,42 @@ class WordMove:
 
     @property
     def lengths(self) -> Array:
-        """Lanes of each segment."""
+        """The number of lanes of each segment."""
         return np.diff(np.append(self.starts, LANES))
 
     @property
     def wanted(self) -> Array:
-        """True where a word matters."""
+        """True where a word is needed."""
         return self.register >= 0
 
     @property
     def displacement(self) -> Array:
-        """Lanes by which each segment moves up, in [0, 128); -1 where nothing matters."""
+        """By how many lanes each segment moves up, in [0, 128); -1 where it is not needed."""
         return np.where(self.wanted, (self.starts - self.lane) % LANES, -1)
 
     @property
     def displaced(self) -> Array:
-        """True where a word that matters changes its lane, at the start of its segment or later."""
+        """True where a needed word changes its lane, at the start of its segment or later."""
         moves = self.lane != self.starts
         if self.slope != 1:
             moves = moves | (self.lengths > 1)
         return self.wanted & moves
 
     def only(self, members: Array) -> WordMove:
-        """The move of some of the destination registers."""
+        """The move restricted to some of the destination registers."""
         fields = (self.register[members], self.sublane[members], self.lane[members])
         return WordMove(self.starts, *fields, self.slope)
 
     def where(self, mask: Array) -> WordMove:
-        """The move of some of the words."""
+        """The move restricted to some of the words."""
         register, sublane, lane = (
             np.where(mask, f, -1) for f in (self.register, self.sublane, self.lane)
         )
         return WordMove(self.starts, register, sublane, lane, self.slope)
 
     def distinct(self) -> tuple[WordMove, Array]:
-        """The different destination registers, and which of them each register is."""
+        """The move of the distinct destination registers, and each register's number among
+        these."""
         n = len(self.register)
         stacked = np.concatenate(
             [f.reshape(n, -1) for f in (self.register, self.sublane, self.lane)], axis=1
@@ -73,7 +74,7 @@ class WordMove:
         return self.only(first), inverse
 
     def merged(self) -> WordMove:
-        """The same with neighbouring segments joined where no word tells them apart."""
+        """The same move with neighbouring segments joined where every word continues."""
         if len(self.starts) < 2:
             return self
         steps = np.diff(self.starts)
@@ -91,8 +92,8 @@ class WordMove:
         )
 
     def lane_patterns(self) -> tuple[Array, Array]:
-        """The source lanes of every word, -1 don't care: patterns [different, 8, 128], and which
-        one each destination register has."""
+        """The source lane of every word, -1 for any: the distinct patterns [different, 8, 128], and
+        the number of the pattern of each destination register."""
         n = len(self.register)
         _, first, inverse = unique_rows(np.where(self.wanted, self.lane, -1).reshape(n, -1))
         segment = np.repeat(np.arange(self.starts.size), self.lengths)
@@ -102,10 +103,10 @@ class WordMove:
 
 
 def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
-    """`np.unique` of the rows of a matrix, in order of first appearance: rows, first, inverse.
+    """Like `np.unique` of matrix rows, in order of first appearance: (rows, first, inverse).
 
-    Rows are told apart by 64-bit hashes, many times faster than by sorting them. Should two ever
-    collide, the plan fails its check.
+    Compares 64-bit hashes, many times faster than sorting. Should two ever collide, the plan fails
+    its check.
     """
     if len(rows) < 2:
         return rows, np.arange(len(rows)), np.arange(len(rows))
@@ -114,8 +115,10 @@ def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
 
 
 def alike(fields: Sequence[Array]) -> Array:
-    """Which of the different ones, in order of first appearance, each register is of which
-    `fields`, [registers, ...], say something."""
+    """Numbers registers such that those with equal `fields` [registers, ...] have equal numbers.
+
+    Numbers are in order of first appearance.
+    """
     weights = _hash_weights(sum(f[0].size for f in fields))
     hashes, at = np.zeros(len(fields[0]), np.int64), 0
     for field in fields:
@@ -126,7 +129,7 @@ def alike(fields: Sequence[Array]) -> Array:
 
 
 def _in_order(hashes: Array) -> tuple[Array, Array]:
-    """`first_places`, numbered by where each value occurs first."""
+    """Like `first_places`, but numbered by first occurrence."""
     first, inverse = first_places(hashes)
     order = first.argsort()
     rank = np.empty_like(order)
@@ -144,7 +147,7 @@ def _hash_weights(count: int) -> Array:
 
 
 def whole_words(found: Trace, packing: int) -> WordMove | None:
-    """The move of words that a trace describes, if all elements of every word stay together."""
+    """The word move of a trace; None unless all elements of every word stay together."""
     along = found.slopes[:2] != (0, 0)
     if along and found.slopes[1] % packing:
         found = found.words()
@@ -159,7 +162,7 @@ def whole_words(found: Trace, packing: int) -> WordMove | None:
 
 
 def _joined(found: Trace, packing: int) -> Trace | None:
-    """Of words what `found` says of their elements, which advance alike along every segment."""
+    """The trace of words for a trace of elements that advance alike along every segment."""
     n, rows, k = found.register.shape
     shape = (n, rows // packing, packing, k)
     register, row, lane = (f.reshape(shape) for f in (found.register, found.row, found.lane))
@@ -179,5 +182,5 @@ def _joined(found: Trace, packing: int) -> Trace | None:
 
 
 def rows_of(move: WordMove) -> Array:
-    """The source row number (register * 8 + sublane) of every word, -1 where none matters."""
+    """The source row number (register * 8 + sublane) of every word, -1 where it is not needed."""
     return np.where(move.wanted, move.register * SUBLANES + move.sublane, -1)

@@ -1,4 +1,5 @@
-"""The planner's strategies: each file but `flat_rows` and `flat_moves` is one way of moving.
+"""The planner's strategies: each file except `flat_rows` and `flat_moves` is one method.
 
-Those two know rows that are numbered on through an array of few lanes.
+Those two are helpers of `flat` and `short_rows`: they handle arrays whose elements are numbered
+consecutively across rows, in chunks of 128.
 """

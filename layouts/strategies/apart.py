@@ -1,4 +1,4 @@
-"""Movements planned as others that have more copies (`planner/split.py`)."""
+"""Plans a movement as one that consists of more copies (`planner/split.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pallasite.layouts.strategies.transpose import Planner, append
 
 
 def as_other(move: Move, other: Move, costs: Costs, plan: Planner) -> Plan | None:
-    """The plan of `other`, which has the same registers in grids of other shapes."""
+    """The plan of `other`, whose registers are those of `move` in grids of other shapes, for
+    `move`."""
     try:
         made = plan(other, costs)
     except Unsupported:
@@ -29,8 +30,11 @@ def as_other(move: Move, other: Move, costs: Costs, plan: Planner) -> Plan | Non
 
 
 def in_turn(move: Move, costs: Costs, plan: Planner) -> tuple[Plan, Array] | None:
-    """The cheaper plan along the rows and along the lanes one after the other, and in which lanes
-    it is to be checked; None if only one of them moves, or if all that costs too much."""
+    """The cheaper plan that moves along the rows and along the lanes in turn, and the lanes to
+    check.
+
+    None if only one of the two moves, or if all such plans cost too much.
+    """
     plans: list[tuple[Plan, Array]] = []
     layout, shape = move.sources[0]
     for pair in by_axes(move):

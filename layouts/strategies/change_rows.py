@@ -29,7 +29,7 @@ _EXCHANGE = 1.5
 
 
 def by_changing_rows(move: Move, costs: Costs, plan: Planner, most: float) -> Plan | None:
-    """The plan in two movements that costs least, if that is less than `most`; else None."""
+    """The cheapest plan in two movements if it costs less than `most`, else None."""
     best: Plan | None = None
     if not costs.halves:
         return None
@@ -44,7 +44,7 @@ def by_changing_rows(move: Move, costs: Costs, plan: Planner, most: float) -> Pl
 
 
 def _halves(move: Move) -> list[tuple[Move, Move]]:
-    """The movement with its rows changed first, and last, where that is possible."""
+    """The pairs of movements that change the rows first, or last, where that is possible."""
     (layout, shape), (target, result) = move.sources[0], move.destination
     dims = (layout.sublane_dim, layout.lane_dim, target.sublane_dim, target.lane_dim)
     rows, lanes, new_rows, new_lanes = dims
@@ -80,7 +80,7 @@ def _cuts_rows(move: Move) -> bool:
 
 
 def _judged(halves: tuple[Move, Move], costs: Costs) -> float:
-    """What both movements cost at least, as a rule."""
+    """An estimate of the least cost of both movements."""
     total = 0.0
     for half in halves:
         (layout, shape), (target, result) = half.sources[0], half.destination
@@ -94,7 +94,7 @@ def _judged(halves: tuple[Move, Move], costs: Costs) -> float:
 
 
 def rows_exchanged(source: Laid, result: Laid) -> float:
-    """What it costs at least, as a rule, to bring another dimension onto the sublanes."""
+    """An estimate of the least cost of bringing another dimension onto the sublanes."""
     count = sum(layout.register_count(shape) for layout, shape in (source, result)) / 2
     rows = min(layout.extents(shape)[0] for layout, shape in (source, result))
     rows = min(rows, source[0].native_rows)

@@ -24,7 +24,7 @@ _ROUNDS = 8
 
 
 def exchange(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
-    """Plans `move` by bit exchanges, or declines."""
+    """The value that performs `move` by bit exchanges; None if that is not possible."""
     if (move.displacement > 0).any() or not move.wanted.any():
         return None
     # Rows move whole, also where some of their lanes do not matter.
@@ -54,9 +54,9 @@ def exchange(program: Program, x: int, move: WordMove, costs: Costs) -> int | No
 
 
 def _groups(rows: Array) -> Array | None:
-    """Destination registers that share source registers, directly or not: [groups, 2^n], -1 pads.
+    """Destination registers connected by common source registers: [groups, 2^n], -1 pads.
 
-    Declines if more than 64 registers hang together: then no short exchange explains them.
+    None if a group has more than 64 registers: then no short sequence of exchanges does it.
     """
     n = len(rows)
     source = np.where(rows >= 0, rows // SUBLANES, -1)

@@ -1,12 +1,12 @@
-"""Rows cut anew, whatever their lengths: through the order of the elements without rows.
+"""Reshapes between rows of any lengths, through the row-major order of the elements.
 
 Reshapes between rows of different lengths repeat late or never, so that plans by patterns of
 registers grow with the block. This one does not. Number the elements of all rows consecutively and
-call 128 of them, from a multiple of 128 on, a chunk. Row r of length C begins in lane `r * C % 128`
-of a chunk; eight rows of a register are turned into the lanes of their chunks by one gather, whose
-index is affine in sublane and lane and depends on the register by 128 numbers at most. Then whole
-chunks move, row by row (`flat_moves.py`). The rows of the destination are made of their chunks in
-the same way backwards.
+call 128 of them, starting at a multiple of 128, a chunk. Row r of length C begins in lane
+`r * C % 128` of a chunk. One gather turns the eight rows of a register into the lanes of their
+chunks; its index is affine in sublane and lane and depends on the register by one of at most 128
+numbers. Then whole chunks move, row by row (`flat_moves.py`). The rows of the destination are made
+from their chunks by the inverse steps.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _SHARED = 0.55
 
 
 def comes_everywhere(move: Move) -> bool:
-    """Whether a reshape of short rows makes chunks that are in all sublanes, as they are wanted."""
+    """Whether a reshape of short rows goes through chunks that are replicated over the sublanes."""
     ends = _ends(move)
     return ends is not None and _everywhere(*ends)
 
 
 def _everywhere(source: Rows, target: Rows) -> bool:
-    """The same of rows of 32-bit elements, for targets of one row in each register, too: where it
-    is does not matter then."""
+    """The same for rows of 32-bit elements; also for targets with one row in each register, whose
+    sublane does not matter then."""
     one = not source.apart or not target.apart or not target.valid[:, 1:].any()
     return source.length <= _SHORT and one and not _is_short(target)
 
 
 def _is_short(rows: Rows) -> bool:
-    """Whether the rows of a register, each in a sublane of its own, fit into one chunk."""
+    """Whether the rows of a register, each in its own sublane, fit into one chunk."""
     return rows.apart > 0 and rows.length <= _SHORT
 
 
@@ -67,7 +67,7 @@ def stays_in_sublanes(move: Move) -> bool:
 
 
 def by_chunks(move: Move, costs: Costs) -> Plan | None:
-    """The plan of a reshape of 32-bit elements through chunks; None if it is something else."""
+    """The plan of a reshape of 32-bit elements through chunks; None for any other movement."""
     ends = _ends(move)
     if ends is None:
         return None
@@ -110,7 +110,7 @@ def by_chunks(move: Move, costs: Costs) -> Plan | None:
 
 
 def _ends(move: Move) -> tuple[Rows, Rows] | None:
-    """The rows of both sides of a reshape that goes through chunks."""
+    """The rows of source and destination of a reshape that can go through chunks, else None."""
     move = _of_one_sublane(move) or move
     (laid, *others), steps = move.sources, [type(step) for step in move.steps]
     if move.bits != 32 or others or steps != [Reshape]:
@@ -151,10 +151,10 @@ def _without_rows(layout: VectorLayout, shape: Shape) -> Laid:
 
 
 def elements_to_check(move: Move) -> Array:
-    """Elements of the destination, by number, that stand for all.
+    """Row-major numbers of destination elements that suffice to check a plan by chunks.
 
-    Of blocks of rows in every place of a chunk, of the source and of the destination, the ends of
-    rows and of some of their chunks; and some of all others.
+    For blocks of rows in every lane position within a chunk, of source and destination, these are
+    the ends of rows and of some of their chunks; and some elements spread over the whole array.
     """
     inner = _of_one_sublane(move)
     if inner is not None:
@@ -193,10 +193,10 @@ def elements_to_check(move: Move) -> Array:
 
 
 def usual_cost(move: Move, costs: Costs) -> float:
-    """About what a plan by patterns of registers costs, judged by some registers.
+    """An estimate of the cost of a plan by patterns of registers, from some of the registers.
 
-    In each there are layers: the pieces that a row is made of. Each takes a gather and, after the
-    first, a select; and its registers are shuffled and selected one by one.
+    Every piece that a row of a register is made of forms a layer, which takes a gather and, after
+    the first, a select; the source registers of a layer are shuffled and selected one by one.
     """
     ends = _ends(move)
     assert ends is not None, "not a movement of rows"
@@ -226,7 +226,7 @@ def usual_cost(move: Move, costs: Costs) -> float:
 
 
 def _chunked(program: Program, x: int, rows: Rows) -> int:
-    """Per block the chunks of its rows, one more than registers; their ends hold anything."""
+    """Per block of rows, the chunks of its rows; incomplete chunks at the ends hold anything."""
     width, count = rows.blocks, len(rows.first)
     value = x
     if not rows.aligned:
@@ -246,7 +246,7 @@ def _chunked(program: Program, x: int, rows: Rows) -> int:
 
 
 def _merged(program: Program, chunks: int, rows: Rows) -> int:
-    """`chunks` with those that end in later rows completed by them."""
+    """`chunks`, with those that continue in later rows completed from these."""
     width, count = rows.blocks, len(rows.block)
     later = 1
     value = chunks
@@ -277,7 +277,7 @@ def _merged(program: Program, chunks: int, rows: Rows) -> int:
 
 
 def _unchunked(program: Program, chunks: int, rows: Rows) -> int:
-    """The registers of rows from their chunks."""
+    """The registers of rows, made from their chunks."""
     width, count = rows.blocks, len(rows.first)
     column = np.arange(width)
     long = np.minimum(rows.length - column * LANES, LANES)

@@ -1,4 +1,5 @@
-"""Whole rows of 128 elements from anywhere to anywhere, in few steps whatever their number."""
+"""Moves whole rows of 128 elements from any place to any place, in few steps for any number of
+rows."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ _PATTERNS = 64
 
 
 def move_rows(program: Program, x: int, register: Array, sublane: Array) -> int:
-    """A flat value whose row (n, s) is row (register, sublane)[n, s] of `x`; -1 does not matter.
+    """A flat value whose row (n, s) is row (register, sublane)[n, s] of `x`; -1 may be anything.
 
-    Registers are shuffled, each once in every way that is needed, and rows are selected where the
-    next one comes from another register.
+    Each register is shuffled by every pattern that is needed, then rows are selected where the next
+    one comes from another register.
     """
     kinds = (_Shuffles.rotations, _Shuffles.spreads, _Shuffles.patterns)
     ways = (way for kind in kinds if (way := kind(register, sublane)) is not None)
@@ -32,7 +33,7 @@ def move_rows(program: Program, x: int, register: Array, sublane: Array) -> int:
 
 @dataclass(frozen=True)
 class _Shuffles:
-    """Shuffled registers, and which of them rows come from."""
+    """Shuffled registers, and from which of them every row comes."""
 
     kinds: list[tuple[int, ...]]
     """Patterns of one source."""
@@ -43,7 +44,7 @@ class _Shuffles:
 
     @classmethod
     def of(cls, kinds: list[tuple[int, ...]], kind: Array, register: Array) -> _Shuffles:
-        """Row (n, s) comes from `register` by the pattern numbered `kind`."""
+        """Row (n, s) comes from `register`, shuffled by the pattern with number `kind`."""
         place = np.full(register.shape, -1)
         used: list[Array] = []
         at = 0
@@ -61,12 +62,13 @@ class _Shuffles:
 
     @classmethod
     def spreads(cls, register: Array, sublane: Array) -> _Shuffles:
-        """For several rows that come from one: it is spread over all of them."""
+        """Where several rows come from one source row, it is replicated to all of them."""
         return cls.of([(s,) * SUBLANES for s in range(SUBLANES)], sublane, register)
 
     @classmethod
     def patterns(cls, register: Array, sublane: Array) -> _Shuffles | None:
-        """All rows that come from one register by one shuffle of it; None if these differ a lot."""
+        """One shuffle per register makes all rows that come from it; None if patterns differ a
+        lot."""
         rank, _ = ranked(register)
         rows = np.where(register >= 0, sublane, -1)
         _, first, inverse = unique_rows(np.concatenate([rank, rows], 1))
@@ -82,7 +84,7 @@ class _Shuffles:
         return cls.of([*kinds], number[inverse], register)
 
     def cost(self, program: Program) -> float:
-        """Of all instructions."""
+        """The cost of all instructions."""
         shuffled = [u.size for k, u in zip(self.kinds, self.used, strict=True) if k != IDENTITY]
         selected = int((self.place[:, 1:] != self.place[:, :-1]).sum())
         costs = program.costs
@@ -109,7 +111,7 @@ class _Shuffles:
 
 
 def _continued(place: Array) -> Array:
-    """Lets rows that do not matter come from where the row before does, or else the next one."""
+    """Fills places of rows that may be anything from the row before, or else the next one."""
     place = place.copy()
     for s in (*range(1, SUBLANES), *range(SUBLANES - 2, -1, -1)):
         beside = place[:, s - 1] if s and (place[:, s - 1] >= 0).any() else place[:, s]

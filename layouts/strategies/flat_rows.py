@@ -1,4 +1,4 @@
-"""Rows of a value whose elements are numbered on without rows, in chunks of 128."""
+"""The rows of a value in terms of chunks: its elements numbered across rows, 128 per chunk."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SUBLANE = np.arange(SUBLANES)
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a value: `first[g]` is the first one in block g of eight sublanes.
+    """The rows of a value; `first[g]` is the number of the first row in block g of eight sublanes.
 
-    Blocks, one after the other, are so many registers wide.
+    Each block is several registers wide.
     """
 
     length: int
@@ -36,7 +36,8 @@ class Rows:
 
     @classmethod
     def of(cls, laid: Laid) -> Rows | None:
-        """None if the rows do not lie along the lanes from the first one on, or tiles are small."""
+        """The rows of a laid-out value; None if they do not begin in lane 0, or if tiles are
+        small."""
         layout, shape = laid
         rank = len(shape)
         lies = layout.lane_dim == rank - 1 and layout.sublane_dim in (None, rank - 2)
@@ -57,35 +58,36 @@ class Rows:
 
     @property
     def number(self) -> Array:
-        """[blocks, 8]: the row in every sublane, also of those that hold none."""
+        """[blocks, 8]: the number of the row in every sublane, counting on where a sublane holds
+        none."""
         return self.first[:, None] + self.apart * SUBLANE
 
     @property
     def chunk(self) -> Array:
-        """[blocks, 8]: the first chunk of every row."""
+        """[blocks, 8]: the number of the first chunk of every row."""
         return self.number * self.length // LANES
 
     @property
     def last(self) -> Array:
-        """[blocks, 8]: the last chunk of every row."""
+        """[blocks, 8]: the number of the last chunk of every row."""
         return ((self.number + 1) * self.length - 1) // LANES
 
     def register(self, row: Array, chunk: Array) -> Array:
-        """The register of chunks that holds the one so much behind the first one of `row`."""
+        """The register of chunks that holds chunk `chunk` of `row`, counted from its first one."""
         return self.block[row] * (self.blocks + 1) + chunk
 
     def sublane_of(self, row: Array) -> Array:
-        """The sublane that holds each `row`, [..., 8]: its own place, where all hold it."""
+        """The sublane that holds each `row`, [..., 8]; its own position if all sublanes hold it."""
         return self.sublane[row] if self.apart else np.broadcast_to(SUBLANE, row.shape)
 
     @property
     def phase(self) -> Array:
-        """[blocks]: in which lane of a chunk every block begins."""
+        """[blocks]: the lane of a chunk in which every block begins."""
         return self.first * self.length % LANES
 
     @property
     def begin(self) -> Array:
-        """[blocks, 8]: in which lane of a chunk every row begins."""
+        """[blocks, 8]: the lane of a chunk in which every row begins."""
         return self.number * self.length % LANES
 
     @property
@@ -95,11 +97,11 @@ class Rows:
 
     @property
     def _unit(self) -> int:
-        """All blocks begin in multiples of so many lanes."""
+        """A number of lanes such that every block begins at a multiple of it."""
         return int(np.gcd.reduce(self.phase, initial=LANES))
 
     def turned(self, direction: int, blocks: Array) -> Field:
-        """The index registers of a gather that turns rows into the lanes of chunks, or back.
+        """Index registers of a gather that rotates rows into the lanes of chunks, or back.
 
         For registers of the given blocks.
         """
@@ -110,14 +112,14 @@ class Rows:
         return Field.by_table(affine, LANES, self.phase[blocks] // unit)
 
     def lanes_from(self, blocks: Array, first: int = 0) -> Mask:
-        """The lanes from so many behind those in which rows begin, of registers of `blocks`."""
+        """A mask of the lanes from `first` lanes after the beginning of every row, for `blocks`."""
         unit = self._unit
         affine = (0, unit, self.apart * self.length % LANES, 0)
         return Mask((), Field.by_table(affine, LANES, self.phase[blocks] // unit), 0, first)
 
 
 class Pieces:
-    """A flat value that is made in pieces, of registers with given numbers."""
+    """A flat value that is assembled from pieces, each with the numbers of its registers."""
 
     def __init__(self, program: Program, count: int) -> None:
         self._program = program
@@ -126,12 +128,12 @@ class Pieces:
         self._at = 0
 
     def add(self, value: int, numbers: Array) -> None:
-        """The registers of the flat `value` are those numbered `numbers`."""
+        """Adds the registers of the flat `value`, whose numbers in the result are `numbers`."""
         numbers = numbers.reshape(-1)
         self._place[numbers] = self._at + np.arange(numbers.size)
         self._at += numbers.size
         self._pieces.append(value)
 
     def value(self) -> int:
-        """The flat value of all registers, undefined where no piece has them."""
+        """The assembled flat value; registers that no piece has are undefined."""
         return self._program.take(self._program.concat(self._pieces), self._place)

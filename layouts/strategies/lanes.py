@@ -1,4 +1,4 @@
-"""Words change their lanes: rotates of whole registers, and gathers along lanes and sublanes."""
+"""Moves words to other lanes: rotates of whole registers, and gathers along lanes and sublanes."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ _LOOKED = 1 << 14
 def gather_within_rows(
     program: Program, x: int, move: WordMove, costs: Costs, most: int
 ) -> int | None:
-    """Brings each destination row one source row at a time, then gathers along the lanes.
+    """For every destination row, gathers along the lanes from one source row at a time.
 
-    Declines when a row has more than `most` source rows.
+    None if a row has more than `most` source rows.
     """
     rest = move.wanted
     source = rows_of(move)
@@ -123,7 +123,7 @@ class _GatherLayer:
 
     @classmethod
     def of(cls, move: WordMove, here: Array, members: Array, source: Array) -> _GatherLayer:
-        """The words `here` of `move`, which come from the rows `source` of each member."""
+        """The layer of the words `here` of `move`; `source` has the source rows of each member."""
         wanted, n = here[members], members.size
         lane = np.where(wanted, move.lane[members], -1)
         flat = np.concatenate([source.reshape(n, -1), lane.reshape(n, -1)], 1)
@@ -135,7 +135,7 @@ class _GatherLayer:
 
     @property
     def gathers(self) -> int:
-        """How many of the different registers have a word that changes its lane."""
+        """The number of distinct registers in which some word changes its lane."""
         return int(any_along(self.move.displaced, 1, 2).sum())
 
     def make(self, program: Program, x: int, costs: Costs) -> int:
@@ -151,8 +151,8 @@ class _GatherLayer:
 def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
     """Gathers along the lanes first, then lets every lane pick its own sublane.
 
-    Applies if no two words of a destination register want the same place (source sublane,
-    destination lane) from different sources: columns to rows, and merging rows into lanes.
+    None if two words of a destination register need the same place (source sublane, destination
+    lane) from different sources. Turns columns into rows, and merges rows into lanes.
     """
     n, s, segment = np.nonzero(move.wanted)
     register, sublane, lane = (f[n, s, segment] for f in (move.register, move.sublane, move.lane))
@@ -183,8 +183,8 @@ def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> in
 
 
 def _select_sublanes(program: Program, value: int, index: Field) -> int:
-    """A gather along sublanes, of targets that have none: every sublane spread over the register,
-    then selects by the bits of the index."""
+    """A gather along sublanes for targets without one: every sublane is replicated over the
+    register, and selects by the bits of the index choose between these."""
     spread = [program.shuffle(value, None, (s,) * SUBLANES) for s in range(SUBLANES)]
     for bit in range(3):
         mask = Mask((), index, bit)
@@ -193,9 +193,9 @@ def _select_sublanes(program: Program, value: int, index: Field) -> int:
 
 
 def gather_rows_apart(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
-    """Gathers each destination row in a register of its own, then puts the rows together.
+    """Gathers each destination row in a register of its own, then combines the rows.
 
-    For rows whose columns lie in different registers, as after a sum over the lanes of a batch.
+    For rows whose columns come from different registers, as after a sum over lanes of a batch.
     """
     program.afford(costs.copies * of_gathering_rows_apart(move, costs))
     n = len(move.register)

@@ -28,7 +28,7 @@ _How = Mask | tuple[Field | None, Field | None]
 
 
 def distinct(found: Trace) -> tuple[Trace, Array]:
-    """The different destination registers of a trace, and which of them each one is."""
+    """The trace of the distinct destination registers, and each register's number among these."""
     n = len(found.register)
     fields = [f.reshape(n, -1) for f in (found.register, found.row, found.lane)]
     _, first, inverse = unique_rows(np.concatenate(fields, 1))
@@ -39,10 +39,10 @@ def distinct(found: Trace) -> tuple[Trace, Array]:
 def floors(
     found: Trace, packing: int, formats: Sequence[Format]
 ) -> tuple[int, int, dict[Format, int]]:
-    """Instructions that shifts take at least, by how many amounts, and unpacking in each format.
+    """Lower bounds: instructions of shifts, the number of shift amounts, instructions by unpacking.
 
-    A shift for every displacement of every register, and joining them; an unpack for every part
-    that is read, and a pack for every register.
+    The first counts a shift for every displacement of every register, and combining them; the last,
+    per format, an unpack for every part that is read and a pack for every register.
     """
     if found.slopes[:2] != (0, 0):
         return 0, 1, dict.fromkeys(formats, 0)
@@ -66,9 +66,9 @@ def floors(
 
 
 def scattered(move: Move, found: Trace) -> bool:
-    """Whether rows become leading dimensions, so that neighbours within a word part.
+    """Whether rows become leading dimensions, so that the elements of a word are separated.
 
-    Then elements move one by one anyway, as words of their own: whatever else is tried ends there.
+    Then every strategy ends up moving elements one by one, as words of their own.
     """
     bits = move.bits
     reshaped = any(isinstance(step, Reshape) for step in move.steps)
@@ -85,7 +85,7 @@ def scattered(move: Move, found: Trace) -> bool:
 
 
 def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | None:
-    """One word move per displacement within the word, shifted into place and merged."""
+    """Moves words once per displacement within the word, then shifts and merges the results."""
     if found.slopes[:2] != (0, 0):
         found = found.words()
     found, inverse = distinct(found)
@@ -167,7 +167,7 @@ class _Merge:
     def _groups(
         self, wanted: Array, filled: Array, old_dirty: Array, dirty: Array
     ) -> list[tuple[str, Array, _How | None]]:
-        """How each register takes the new elements: fresh, or, select, keep."""
+        """Groups registers by how they take the new elements: fresh, or, select, keep."""
         fresh = ~any_along(filled, 1, 2, 3)
         new_dirty = np.broadcast_to(dirty[None, None, :, None], wanted.shape)
         unclean = (wanted & old_dirty) | (filled & new_dirty)
@@ -207,7 +207,8 @@ class _Merge:
     def _keep(
         self, want: Array, spare: Array, dirt: tuple[Array, Array]
     ) -> tuple[Field | None, Field | None]:
-        """Word masks for the new and the old words; None where nothing has to be cleared."""
+        """Word masks to clear elements of the new and of the old words; None where none has to
+        be."""
         ones = (1 << 32 // self._packing) - 1
         weights = ones << np.arange(self._packing) * (32 // self._packing)
         kept = (want * weights[None, :, None]).sum(1)
@@ -227,7 +228,7 @@ def formats_of(bits: int, costs: Costs) -> tuple[Format, ...]:
 
 
 def by_unpacking(found: Trace, packing: int, costs: Costs, unpack: Format, pack: Format) -> Build:
-    """Unpack to 32 bits, move words, pack."""
+    """A strategy that unpacks to 32 bits, moves words, and packs again."""
 
     def run(program: Program, x: int) -> int | None:
         trace, inverse = distinct(found.words() if found.slopes[:2] != (0, 0) else found)
@@ -273,7 +274,8 @@ def _unpack_move_pack(
 
 
 def _parts(field: Array, packing: int, pack: Format) -> Array:
-    """[registers, rows, segments] as the parts to pack: [registers * parts, 8, segments]."""
+    """[registers, rows, segments] as the parts that are packed: [registers * parts, 8,
+    segments]."""
     n, rows, k = field.shape
     if pack == "compressed":
         return field.reshape(n * packing, SUBLANES, k)

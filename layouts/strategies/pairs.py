@@ -1,17 +1,17 @@
-"""Elements of one word that come from several registers: packed together before or after they move.
+"""Elements of one word that come from several registers: packed before or after they move.
 
-A leading dimension that becomes the rows of narrow elements puts neighbours in a word that lie in
-different registers, in words of the same number and there at the same place. Packed together
-first, they move as one word from then on, of which there are half as many as elements:
+If a leading dimension becomes the rows of narrow elements, the elements of a destination word come
+from different registers, from words at the same place in these and from the same place within the
+words. Packed together first, they move as one word from then on, of which there are half as many:
 
     c0 of rows a0 and a1     = pack words of a0, words of a1            (the upper halves fall off)
     c1 of rows a0 and a1     = pack words of a0 >> 16, words of a1 >> 16
 
-A lane split into rows puts neighbours in a word that lie in one row, a few lanes apart: registers
-are rotated by that before they are packed.
+If lanes are split into rows, the elements of a word come from one row, a few lanes apart: registers
+are rotated by that distance before they are packed.
 
-Where few words of each register are wanted, whole words move first, once for all elements that
-are packed of them.
+Where few words of each register are needed, whole words move first, once for each of the elements
+that are packed into a word.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pallasite.layouts.strategies.packed import distinct
 
 @dataclass(frozen=True)
 class Pairs:
-    """Registers that are packed of elements of others, and how their words move."""
+    """Registers that are packed from elements of others, and how their words move afterwards."""
 
     registers: Array
     """[packed registers, elements]: the register that each element comes from, -1 for none."""
@@ -53,7 +53,7 @@ class Pairs:
 
 
 def pairs_of(found: Trace, packing: int) -> Pairs | None:
-    """How the words of `found` are packed first; None if their elements lie otherwise."""
+    """How the words of `found` can be packed first; None if their elements lie differently."""
     if packing == 1 or found.slopes[:2] != (0, 0):
         return None
     found, inverse = distinct(found)
@@ -81,14 +81,14 @@ def pairs_of(found: Trace, packing: int) -> Pairs | None:
 
 
 def is_paired(move: Move, found: Trace) -> bool:
-    """Whether `by_pairing` may move the elements."""
+    """Whether `by_pairing` can do the move."""
     return move.bits < 32 and pairs_of(found, 32 // move.bits) is not None
 
 
 def _completed(listed: Array) -> tuple[Array, Array]:
-    """The different rows of `listed`, and which of them each one is.
+    """The distinct rows of `listed`, and the number of each row among these.
 
-    A row with gaps is one without, if there is one that has the same where it has something.
+    A row with gaps counts as equal to one without gaps that agrees with it elsewhere.
     """
     table, _, inverse = unique_rows(listed)
     gaps = (table < 0).any(1)
@@ -104,7 +104,7 @@ def _completed(listed: Array) -> tuple[Array, Array]:
 
 
 def by_pairing(program: Program, x: int, pairs: Pairs, costs: Costs) -> int | None:
-    """Packs what will be one word, and moves words."""
+    """Packs the elements that will form one word, and then moves words."""
     packing = pairs.registers.shape[1]
     places = np.where(pairs.registers >= 0, pairs.place[:, None], -1)
     x, registers = _rotated(program, x, pairs)
@@ -114,7 +114,7 @@ def by_pairing(program: Program, x: int, pairs: Pairs, costs: Costs) -> int | No
 
 
 def _rotated(program: Program, x: int, pairs: Pairs) -> tuple[int, Array]:
-    """`x` with registers rotated, and which of them the elements are packed of."""
+    """`x` with rotated registers appended, and which registers the elements are packed from."""
     registers, pieces, at = pairs.registers.copy(), [x], program.size(x)
     for amount in distinct_values(pairs.shifts[pairs.shifts > 0]).tolist():
         here = pairs.shifts == amount
@@ -126,9 +126,9 @@ def _rotated(program: Program, x: int, pairs: Pairs) -> tuple[int, Array]:
 
 
 def parts_of(found: Trace, packing: int) -> Array | None:
-    """[registers, elements]: at which place of their words the elements of a register come from.
+    """[registers, elements]: the place within the source words that each element comes from.
 
-    -1 where there are none; None if they come from several.
+    -1 where an element is not needed; None if one comes from several places.
     """
     if packing == 1 or found.slopes[:2] != (0, 0):
         return None
@@ -171,7 +171,7 @@ def _by_element(field: Array, packing: int) -> Array:
 
 
 def _packs(places: Array, packing: int, costs: Costs) -> bool:
-    """Whether `_packed` knows how."""
+    """Whether `_packed` can pack elements from these `places`."""
     same = (places < 0) | (places == places.max(1, keepdims=True))
     return 32 // packing >= costs.interleaved_bits or bool(same.all())
 
@@ -181,7 +181,7 @@ def _packed(
 ) -> int | None:
     """Flat registers whose element e is the one at `places[:, e]` of `registers[:, e]` of `x`.
 
-    Negative ones do not matter.
+    Negative entries may be anything.
     """
     if not _packs(places, packing, costs):
         return None

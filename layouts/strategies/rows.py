@@ -1,4 +1,4 @@
-"""Whole rows change their register and sublane but keep their lanes: shuffles and selects."""
+"""Moves rows to other registers and sublanes, keeping their lanes: shuffles and selects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def move_rows(
 ) -> int:
     """A flat value whose word (n, s, lane) is word (register, sublane, lane) of the flat value `x`.
 
-    `register` and `sublane` are [registers, 8, segments], -1 where nothing matters.
+    `register` and `sublane` are [registers, 8, segments], -1 where any word will do.
     """
     n, size = len(register), program.size(x)
     position, pieces, at = np.full(n, -1), list[int](), 0
@@ -63,7 +63,7 @@ def move_rows(
 
 
 def _copies(register: Array, sublane: Array) -> Array:
-    """Per destination register the one source register that already is what it should be, or -1."""
+    """Per destination register, the one source register that is already equal to it, or -1."""
     wanted = register >= 0
     source = register.max((1, 2))
     same = ~wanted | (
@@ -73,10 +73,10 @@ def _copies(register: Array, sublane: Array) -> Array:
 
 
 def _together(pattern: Sequence[int], costs: Costs) -> bool:
-    """Whether the rows of two registers are best brought together by instructions of their own.
+    """Whether two registers are best combined by two-register shuffles of their own.
 
-    Otherwise each register is shuffled by itself and a select joins them; rotated registers are
-    shared with the neighbours, other shuffles seldom are.
+    Otherwise each register is shuffled by itself and a select combines them. That pays where
+    shuffled registers are shared with neighbours: rotated ones are, others seldom.
     """
     cost = costs.merge(pattern)
     return cost == 1 or (cost == 2 and _is_single(tuple(pattern)))
@@ -84,7 +84,7 @@ def _together(pattern: Sequence[int], costs: Costs) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_single(pattern: Pattern) -> bool:
-    """Whether shuffles of each register by itself would hardly be shared."""
+    """Whether shuffles of each register by itself would hardly be shared with other registers."""
     alone = [one_source(rows) for rows in stacked_rows(pattern)]
     return IDENTITY not in alone and not all(is_rotation(p) for p in alone)
 
@@ -92,9 +92,9 @@ def _is_single(pattern: Pattern) -> bool:
 class _Shared:
     """Shuffles of single registers and merges of pairs, each made once for all that need it.
 
-    Neighbouring destinations want the two halves of the same rotated register, and a destination
-    whose lanes come from two columns of registers wants rows that its neighbour wants, too.
-    Everything must be announced before `least` and the first use.
+    Neighbouring destinations need the two halves of the same rotated register, and a destination
+    whose lanes come from two columns of registers needs rows that its neighbour needs, too. All
+    requests must be announced before `least` and the first use.
     """
 
     def __init__(self, program: Program, x: int, costs: Costs) -> None:
@@ -117,7 +117,7 @@ class _Shared:
                 self.announce(one_source(rows), registers)
 
     def least(self) -> int:
-        """Instructions that all of this takes at least; nothing is announced after this."""
+        """A lower bound of the instructions for all announced requests; ends the announcements."""
         for (pattern, paired), registers in self._announced.items():
             (self._pairs if paired else self._alone)[pattern] = distinct_values(registers)
         alone = sum(union.size for pattern, union in self._alone.items() if pattern != IDENTITY)
@@ -126,7 +126,7 @@ class _Shared:
         return alone + sum([int(np.count_nonzero(different)) for different in pairs])
 
     def get(self, pattern: Pattern, registers: Array) -> int:
-        """Registers shuffled by a one-source pattern."""
+        """Registers shuffled by a one-register pattern."""
         if pattern == IDENTITY:
             return self._program.take(self._x, registers)
         union = self._alone[pattern]
@@ -137,7 +137,7 @@ class _Shared:
         return self._program.take(made, np.searchsorted(union, registers))
 
     def merge(self, pattern: Pattern, first: Array, second: Array) -> int:
-        """Pairs of registers by a pattern of stacked rows."""
+        """Pairs of registers combined by a two-register pattern."""
         union = self._pairs[pattern]
         if (pattern, True) not in self._made:
             left, right = np.divmod(union, self._size)
@@ -155,7 +155,7 @@ class _Shared:
 
 
 class _Fill:
-    """How the distinct registers of one class are filled: layers, each from pairs of sources."""
+    """How the distinct registers of a class are filled: by layers, each from pairs of sources."""
 
     def __init__(self, group: RegisterClass, starts: Array, costs: Costs) -> None:
         self.group, self._starts, self._costs = group, starts, costs
@@ -166,7 +166,7 @@ class _Fill:
         self._layers = [(layer, self._pair(layer)) for layer in layers_of(group)]
 
     def _pair(self, layer: Layer) -> list[tuple[int, ...]]:
-        """The sources of a layer, two together where that is best."""
+        """The sources of a layer, in pairs where combining two directly is best."""
         left = layer.ranks()
         if len(left) == 2:
             return [(left[0], left[1])]
@@ -181,7 +181,8 @@ class _Fill:
         return result
 
     def _waits(self, pairs: list[tuple[int, ...]]) -> bool:
-        """Where any pattern goes, an odd source is shuffled when it joins the others."""
+        """Whether an odd source is left unshuffled until it is combined: any pattern is allowed
+        then."""
         return self._costs.any_shuffle and len(pairs) > 1
 
     def announce(self, shared: _Shared) -> None:
@@ -195,7 +196,7 @@ class _Fill:
                     shared.announce(pattern, self._column[pair[0]])
 
     def least(self) -> int:
-        """Instructions that it takes at least to join what is shared: pairs and single sources."""
+        """A lower bound of the instructions that combine the pairs and single sources."""
         parts = sum(len(pairs) for _, pairs in self._layers)
         return (parts - 1) * len(next(iter(self._column.values())))
 

@@ -1,9 +1,9 @@
-"""Rows of at most 16 elements laid on in chunks of 128 (`flat.py`).
+"""Concatenates rows of at most 16 elements into chunks of 128 elements (`flat.py`).
 
-A gather turns the eight rows of a register into lanes one after another, and another one, or three
-selects, brings them together: in every sublane. So they can be selected into any row of the chunks,
-once they are turned into the lanes in which they begin there. Registers of such rows are made of
-one chunk or two, each spread over all sublanes, by one gather.
+A gather rotates the eight rows of a register into consecutive lanes; another gather, or three
+selects, brings them together in every sublane. So they can be selected into any row of the chunks,
+once they are rotated into the lanes in which they begin there. Conversely, registers of such rows
+are made of one or two chunks, replicated over all sublanes, by one gather.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _PREPARED = 9.0
 
 
 def packed(program: Program, x: int, rows: Rows, size: int = REGISTER) -> int | None:
-    """Registers of eight chunks each, of all elements; None if too many make one of them.
+    """Registers of all elements, eight chunks each; None if too many registers make one of them.
 
-    Or, if that is their `size`, of one chunk, which is in all sublanes.
+    If `size` is that of one chunk, a register has one chunk instead, replicated over the sublanes.
     """
     begin = rows.first * rows.length
     end = begin + (rows.valid.sum(1) if rows.apart else 1) * rows.length
@@ -77,7 +77,7 @@ def _from(place: Array, size: int) -> Mask:
 
 
 def _cheapest(costs: Costs, rows: Rows, size: int, count: int) -> _Way:
-    """The way that costs least, for `count` registers of so many elements."""
+    """The cheapest method for `count` registers, each made into `size` elements."""
     if not rows.apart:
         return _InPlace(rows)
     ways: list[_Way] = [_Turned(rows), _Phases(rows)]
@@ -88,30 +88,30 @@ def _cheapest(costs: Costs, rows: Rows, size: int, count: int) -> _Way:
 
 
 class _Way(Protocol):
-    """How the rows of blocks come into lanes one after another, and into all sublanes."""
+    """A method that brings the rows of blocks into consecutive lanes, and into all sublanes."""
 
     @property
     def kinds(self) -> int:
-        """How many kinds of registers there are, of which each has instructions of its own."""
+        """The number of kinds of registers; each kind takes instructions of its own."""
         ...
 
     def cost(self, costs: Costs) -> float:
-        """Of what the ways differ in."""
+        """The cost of what differs between the methods."""
         ...
 
     def blocks(self, program: Program, x: int) -> int:
-        """The blocks, in the lanes where they are wanted, to be selected from."""
+        """The blocks, rotated into the lanes where they are needed, to be selected from."""
         ...
 
     def chunks(self, program: Program, value: int) -> int:
-        """What was selected, in all sublanes."""
+        """The selected registers, replicated over all sublanes."""
         ...
 
 
 @dataclass(frozen=True)
 class _InPlace:
-    """Of rows that are in all sublanes, or of one in each that stays there: a gather turns it to
-    where it begins."""
+    """For rows that are in all sublanes, or for one row per sublane that stays there: a gather
+    rotates each row to the lane where it begins."""
 
     rows: Rows
     kinds: int = 1
@@ -128,8 +128,8 @@ class _InPlace:
 
 @dataclass(frozen=True)
 class _Turned:
-    """Eight rows come together in the first lanes, by the same instructions in every block; another
-    gather turns them to where they begin."""
+    """The same instructions for every block bring eight rows together in the first lanes; another
+    gather rotates them to where they begin."""
 
     rows: Rows
     kinds: int = 1
@@ -153,8 +153,8 @@ class _Turned:
 
 @dataclass(frozen=True)
 class _Phases:
-    """A gather turns the rows to where they begin; those of the blocks that begin in the same lane
-    come together by instructions of their own."""
+    """A gather rotates the rows to where they begin; the blocks that begin in the same lane are
+    brought together by instructions of their own."""
 
     rows: Rows
 
@@ -184,8 +184,8 @@ class _Phases:
 
 @dataclass(frozen=True)
 class _Late:
-    """A gather turns the rows to where they begin; when all rows of a chunk are selected, each from
-    its own sublane, every lane is spread."""
+    """A gather rotates the rows to where they begin. All rows of a chunk are selected, each in its
+    own sublane; then every lane is replicated over the sublanes."""
 
     rows: Rows
     count: int
@@ -233,12 +233,12 @@ class _Late:
 
 
 def _rotation(distance: int) -> list[int]:
-    """The pattern that brings rows from so many sublanes further on."""
+    """The sublane pattern of a rotation by `distance`."""
     return [(s + distance) % SUBLANES for s in range(SUBLANES)]
 
 
 def _spreading(costs: Costs) -> float:
-    """What `_spread` takes for a register."""
+    """What `_spread` costs per register."""
     return 1.0 if costs.sublane_gather else 6.0
 
 
@@ -262,7 +262,7 @@ def _spread(program: Program, value: int, length: int, phase: int) -> int:
 def unpacked(
     program: Program, chunks: int, rows: Rows, find: Callable[[Array], tuple[Array, Array]]
 ) -> int:
-    """The registers of rows from chunks, whose register and sublane `find` tells."""
+    """The registers of rows, made from chunks; `find` gives the register and sublane of a chunk."""
     begin = rows.first * rows.length
     end = begin + rows.valid.sum(1) * rows.length
     number = distinct_values([begin // LANES, (end - 1) // LANES])

@@ -1,4 +1,4 @@
-"""Transposes of many small matrices: several of them below one another in one block.
+"""Transposes many small matrices by stacking several of them into one 128x128 block.
 
     %b = transpose %a, [0, 2, 1] : 256x4x8 to 256x8x4            256 blocks
 becomes
@@ -45,7 +45,7 @@ _FEWER = 0.75
 
 @dataclass(frozen=True)
 class Stacking:
-    """How a movement that permutes dimensions, with another one on the lanes, may be stacked."""
+    """The ways to stack a movement that permutes dimensions and puts another one on the lanes."""
 
     move: Move
     dim: int
@@ -54,24 +54,27 @@ class Stacking:
 
     @classmethod
     def of(cls, move: Move, costs: Costs) -> Stacking | None:
-        """None if the movement is no such transpose, or the target's unit does not take it."""
+        """None if the movement is no such transpose, or if the transpose unit does not take its
+        elements."""
         dim = _turned(move) if costs.stacks else None
         if dim is None or move.bits not in costs.transpose_bits:
             return None
         return cls(move, dim, costs)
 
     def is_promising(self) -> bool:
-        """Whether stacked matrices are expected to cost less than a transpose for each."""
+        """Whether stacking is expected to cost less than transposing each matrix by itself."""
         limit = _WORTH * self._usual()
         return any(self._least(times) < limit for _, times in self.others())
 
     def better(self, plan: Planner, known: Plan) -> Plan | None:
-        """A plan to prefer to the one that is `known`, if one is to be expected; else None."""
+        """A stacked plan that is to be preferred to `known`, if one is to be expected; else
+        None."""
         made = self.best(plan, _MOST * known.cost)
         return made if made is not None and self.is_better(made, known) else None
 
     def saves(self, known: Plan) -> bool:
-        """Whether fewer blocks than a stacked plan has that is `known` are worth the trouble."""
+        """Whether stacking would save enough transposed blocks, compared with `known`, to be
+        tried."""
         blocks = known.count().get("TransposeBlocks", 0)
         if not 0 < blocks < self._blocks:
             return True
@@ -80,7 +83,7 @@ class Stacking:
         return saved > _SAVED * known.cost
 
     def is_better(self, made: Plan, known: Plan) -> bool:
-        """Whether the stacked plan `made` is to be preferred to the one that is `known`."""
+        """Whether the stacked plan `made` is to be preferred to `known`."""
         blocks = known.count().get("TransposeBlocks", 0)
         if 0 < blocks < self._blocks:
             return made.cost < known.cost  # Stacked as well, if less so.
@@ -89,15 +92,17 @@ class Stacking:
         return made.cost < _MOST * known.cost and _issued(made) <= _FEWER * _issued(known)
 
     def is_surely_better(self, made: Plan) -> bool:
-        """Whether the stacked plan `made` is to be preferred to what one of a transpose for each
-        matrix is judged to cost; few registers, or single elements, are better looked at."""
+        """Whether the stacked plan `made` is to be preferred to any plan that transposes each
+        matrix by itself, by estimate. False for few registers or single elements: there plans are
+        compared."""
         _, shape = self.move.sources[0]
         if registers(self.move) <= SMALL or shape[self.dim] == 1:
             return False
         return self._usual() > _SURE * self.worth(made.cost)
 
     def worth(self, cost: float) -> float:
-        """What a plan of a transpose for each matrix may cost to be preferred to one of `cost`."""
+        """The most that a plan with a transpose per matrix may cost to be preferred to one of
+        `cost`."""
         return cost / _WORTH
 
     def best(self, plan: Planner, most: float) -> Plan | None:
@@ -112,7 +117,7 @@ class Stacking:
         return best
 
     def others(self) -> Iterator[tuple[int, int]]:
-        """Dimensions that are stacked, and how many matrices along each."""
+        """The dimensions that can be stacked, each with the number of matrices in a stack."""
         layout, shape = self.move.sources[0]
         for other, extent in enumerate(shape):
             if other in (self.dim, layout.lane_dim):
@@ -129,33 +134,33 @@ class Stacking:
         return shape[layout.lane_dim]
 
     def _block(self, rows: int) -> float:
-        """What it costs to transpose a block of so many rows."""
+        """The cost of transposing a block of `rows` rows."""
         layout, _ = self.move.sources[0]
         used = sum(-(-n // layout.native_rows) for n in (rows, self._lanes))
         return self.costs.transpose_block(self.move.destination[0].packing, used)
 
     @property
     def _blocks(self) -> int:
-        """Blocks that are transposed if each matrix has its own."""
+        """The number of transposed blocks if each matrix has its own."""
         _, shape = self.move.sources[0]
         sides = shape[self.dim], self._lanes
         return math.prod(shape) // math.prod(sides) * math.prod(-(-n // LANES) for n in sides)
 
     def _least(self, times: int) -> float:
-        """What it costs at least to stack so many."""
+        """A lower bound of the cost if `times` matrices are stacked."""
         _, shape = self.move.sources[0]
         target, result = self.move.destination
         least = self._stacks(times) * self._block(shape[self.dim] * times)
         return self.costs.copies * (least + _MOVED * target.register_count(result))
 
     def _stacks(self, times: int) -> int:
-        """Blocks that are transposed if so many matrices have one together."""
+        """The number of transposed blocks if `times` matrices share one."""
         _, shape = self.move.sources[0]
         stacks = math.prod(shape) // (shape[self.dim] * times)
         return stacks // self._lanes * -(-self._lanes // LANES)
 
     def _usual(self) -> float:
-        """What a transpose for each matrix is judged to cost, before a plan is known."""
+        """An estimate of the cost of a transpose for each matrix."""
         (layout, shape), (target, result) = self.move.sources[0], self.move.destination
         total = self._block(shape[self.dim]) * self._blocks
         if layout.sublane_dim != self.dim:
@@ -187,10 +192,10 @@ def _issued(plan: Plan) -> float:
 
 
 def _turned(move: Move) -> int | None:
-    """The dimension of the source that the lanes of the destination run along.
+    """The source dimension that the lanes of the destination run along.
 
-    None if these do so in the source, if there is nothing to transpose, or if the movement does
-    more than to permute dimensions.
+    None if it is on the lanes of the source, too, if there is nothing to transpose, or if the
+    movement does more than permute dimensions.
     """
     (layout, shape), (target, _) = move.sources[0], move.destination
     if len(move.sources) > 1:
@@ -204,7 +209,7 @@ def _turned(move: Move) -> int | None:
 
 
 def _came_from(move: Move, dim: int | None) -> int | None:
-    """Which dimension of the source that one is; None unless dimensions are only permuted."""
+    """The source dimension that becomes `dim`; None unless dimensions are only permuted."""
     for step in reversed(move.steps):
         if dim is None or not isinstance(step, Transpose):
             return None
@@ -215,7 +220,8 @@ def _came_from(move: Move, dim: int | None) -> int | None:
 def _stacked(
     move: Move, dim: int, other: int, times: int, costs: Costs, plan: Planner
 ) -> Plan | None:
-    """`times` matrices along dimension `other` in one block, whose rows are dimension `dim`."""
+    """The plan with `times` matrices along dimension `other` in one block, with rows along
+    `dim`."""
     (layout, shape), bits = move.sources[0], move.bits
     assert layout.lane_dim is not None
     split = (*shape[:other], shape[other] // times, times, *shape[other + 1 :])

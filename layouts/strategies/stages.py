@@ -1,4 +1,4 @@
-"""Any movement in stages: through native tiles, one step of the index map after the other.
+"""Plans a movement in stages: through native tiles, one step of the index map after the other.
 
     %b = transpose, reshape %a : 64x16x515 (4 rows a tile) to 160x3296 (lanes along dimension 0)
 becomes
@@ -7,8 +7,8 @@ becomes
     %r = reshape %t                      the same of 160x3296
     %b = relayout %r
 
-Stages repeat where all of them at once do not. So they are tried where a plan of all at once costs
-much, or is not found within some steps.
+Single stages often consist of copies where the whole movement does not. So they are tried where a
+plan of the whole movement costs much, or is not found within some steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WORTH = 5
 
 @dataclass(frozen=True)
 class Stages:
-    """A movement as several ones, each of which begins where those before it end."""
+    """A movement as a sequence of movements, each of which begins where the previous one ends."""
 
     move: Move
     before: tuple[Move | None, ...]
@@ -50,7 +50,7 @@ class Stages:
 
     @classmethod
     def of(cls, move: Move) -> Stages:
-        """The stages of any movement; there may be one only."""
+        """The stages of a movement, possibly only one."""
         before: list[Move | None] = []
         values: list[Laid] = []
         apart = _apart(move.steps)
@@ -82,9 +82,9 @@ class Stages:
 
     @classmethod
     def placed(cls, move: Move) -> Stages:
-        """The same movement after its sources have given up being replicated, which is free.
+        """The stages after replicated sources are restricted to one place, which is free.
 
-        Named places leave less choice, and a simpler task.
+        This leaves fewer plans to choose from, and a simpler search.
         """
         before: list[Move | None] = []
         values: list[Laid] = []
@@ -96,11 +96,11 @@ class Stages:
 
     @classmethod
     def named(cls, move: Move) -> Stages | None:
-        """Rows of words that are cut anew and replicated: they come to one place first, and from
-        there to all; else None. Narrower elements are unpacked before.
+        """For reshapes of words with a replicated result: first to one place, then to all; else
+        None.
 
-        For one place there are more ways, and from there it takes one instruction for each
-        register.
+        There are more methods for one place, and replicating takes one instruction per register.
+        Narrower elements are unpacked before.
         """
         (layout, shape), steps = move.destination, _apart(move.steps)
         if move.bits < 32 or None not in (layout.row, layout.column):
@@ -114,14 +114,15 @@ class Stages:
 
     @property
     def several(self) -> bool:
-        """Whether there are several stages of some value."""
+        """Whether some source or result has more than one stage."""
         return len(self.between) + any(self.before) + (self.after is not None) > 1
 
     @property
     def come_first(self) -> bool:
-        """Whether to plan in stages takes less time than to find out that nothing repeats.
+        """Whether planning in stages is faster than finding out that nothing in the movement
+        repeats.
 
-        Columns become rows by a transpose, and those repeat.
+        Columns become rows by a transpose, whose parts do repeat.
         """
         return cuts_rows_anew(self.move) and not self._of_columns
 
@@ -130,8 +131,8 @@ class Stages:
         return any(shape[-1:] == (1,) for _, shape in self.move.sources)
 
     def are_all(self, costs: Costs) -> bool:
-        """Whether any other plan goes through native tiles, too: elements that the transpose unit
-        does not take are unpacked there."""
+        """Whether any other plan passes through native tiles, too, because the transpose unit does
+        not take the elements and they are unpacked there."""
         ends = (*self.move.sources, self.move.destination)
         if self.move.bits in costs.transpose_bits or all(la.is_native for la, _ in ends):
             return False
@@ -139,14 +140,14 @@ class Stages:
 
     @property
     def steps(self) -> int:
-        """How many steps of the index map are stages of their own."""
+        """The number of steps of the index map that are stages of their own."""
         return len(_apart(self.move.steps))
 
     def better(self, plan: Planner, costs: Costs, known: Plan) -> Plan | None:
-        """A plan that costs less than the one that is `known`, if one is to be expected.
+        """A plan in stages that costs less than `known`, if one is to be expected; else None.
 
-        Columns that become rows are transposed in any case, and cut anew as rows: not otherwise in
-        native tiles.
+        Not if columns become rows that are then reshaped: these are transposed in any case, and
+        would not be reshaped differently in native tiles.
         """
         if not self.several or known.cost <= _WORTH * costs.copies * self._least():
             return None
@@ -155,7 +156,7 @@ class Stages:
         return self.best(plan, costs.below(known.cost), _MORE_STEPS)
 
     def best(self, plan: Planner, costs: Costs, steps: int = STEPS) -> Plan | None:
-        """The plan in several stages, within `costs.most`; None if there is none."""
+        """The plan in several stages within `costs.most`; None if there is none."""
         if not self.several or not costs.stages:
             return None
         costs = replace(costs, steps=steps, stages=False)
@@ -182,7 +183,7 @@ class Stages:
         return program.plan(values[0], f"stages: {', '.join(hows)}")
 
     def _least(self) -> int:
-        """What all stages cost at least, as a rule: one instruction for every register made."""
+        """An estimate of the least cost of all stages: one instruction per register made."""
         made = (stage.destination for stage in self._all)
         return sum(layout.register_count(shape) for layout, shape in made)
 
@@ -191,15 +192,14 @@ class Stages:
         return [m for m in (*self.before, *self.between, self.after) if m is not None]
 
     def repeat(self, other: Stages) -> bool:
-        """Whether each stage is copies of what that of another movement is copies of."""
+        """Whether each stage consists of copies of the same movement as that of `other`."""
         if len(self._all) != len(other._all):
             return False
         return all(_core(a) == _core(b) for a, b in zip(self._all, other._all, strict=True))
 
 
 def _apart(steps: Sequence[IndexStep]) -> list[tuple[IndexStep, ...]]:
-    """The steps of which each takes a stage, with those that only insert and drop dimensions of
-    extent 1."""
+    """The steps grouped into stages; steps that only insert or drop unit dimensions join others."""
     found: list[tuple[IndexStep, ...]] = []
     moves = True
     for step in steps:
@@ -232,16 +232,16 @@ def _sides(shape: Shape) -> list[int]:
 
 
 def _core(move: Move) -> Move:
-    """What a movement is copies of."""
+    """The movement of one copy if `move` consists of copies, else `move`."""
     while (found := batch(move)) is not None:
         move = found.core
     return move
 
 
 def _native(layout: VectorLayout, rank: int) -> VectorLayout:
-    """Native tiles along the last dimensions, from the first row and lane on.
+    """Native tiles along the last dimensions, at row 0 and lane 0.
 
-    What is replicated stays so; along other dimensions it stays as it is.
+    Replicated axes stay replicated; a replicated layout along other dimensions is kept as it is.
     """
     native = VectorLayout.native(rank, layout.bits)
     if None not in (layout.row, layout.column):

@@ -1,10 +1,10 @@
 """Lanes that come from sublanes or registers: transposes of 128x128 blocks.
 
-Only the cross-lane unit exchanges lanes with rows. A move whose lanes run along another dimension
-of the source than the source's lanes do is split in three: bring that dimension onto the sublanes,
-transpose the matrix of native tiles, plan the rest from the transposed layout. Elements that the
-unit does not take are unpacked to 32 bits around the whole movement
-(spec/vreg_lowering.md sections 1.8, 7.10).
+Only the cross-lane unit exchanges lanes with rows. If the lanes of the destination run along
+another dimension of the source than the source's lanes, the move is split in three: bring that
+dimension onto the sublanes, transpose the matrix of native tiles, plan the rest from the transposed
+layout. Elements of a width that the unit does not take are unpacked to 32 bits around the whole
+movement (spec/vreg_lowering.md sections 1.8, 7.10).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Planner = Callable[[Move, Costs], Plan]
 
 
 def by_transposing(move: Move, found: Trace, costs: Costs, plan: Planner) -> Plan | None:
-    """The cheapest plan through transposed sources; None if the lanes already run along lanes."""
+    """The cheapest plan through transposed sources; None if lanes come from lanes anyway."""
     dims = _walked(move, found)
     if not dims:
         return None
@@ -44,10 +44,10 @@ def by_transposing(move: Move, found: Trace, costs: Costs, plan: Planner) -> Pla
 
 
 def by_aligning(move: Move, costs: Costs, plan: Planner) -> Plan | None:
-    """A concatenation of sources that lie in different ways: each is turned by itself first, or
-    what is made of them all.
+    """The plan of a concatenation of sources whose lanes are different dimensions.
 
-    None if no source has its lanes along another dimension than the destination has.
+    Each source is transposed by itself first, or all of them together after concatenating. None if
+    no source has its lanes along another dimension than the destination.
     """
     layout, _ = move.destination
     if len(move.sources) == 1 or move.steps or layout.lane_dim is None:
@@ -87,7 +87,8 @@ def _turned_apart(move: Move, wanted: VectorLayout, costs: Costs, plan: Planner)
 
 
 def _turned_together(move: Move, costs: Costs, plan: Planner) -> Plan | None:
-    """Sources are joined along the sublanes, and then turned; None if their lanes differ."""
+    """Sources are concatenated along the sublanes and then transposed; None if their lanes
+    differ."""
     layout, shape = move.destination
     lanes = {source.lane_dim for source, _ in move.sources}
     if len(lanes) > 1 or move.bits not in costs.transpose_bits or not layout.is_native:
@@ -105,15 +106,15 @@ def _turned_together(move: Move, costs: Costs, plan: Planner) -> Plan | None:
 
 
 def lies_along(source: Laid, dim: int) -> bool:
-    """Whether the lanes of a source are dimension `dim`, or might as well be."""
+    """Whether the lanes of a source are dimension `dim`, or could as well be (extent 1)."""
     layout, shape = source
     return layout.lane_dim == dim or (shape[dim] == 1 and layout.extents(shape)[1] == 1)
 
 
 def _walked(move: Move, found: Trace) -> list[int]:
-    """The source dimensions that the destination's lanes run along, if not those on lanes.
+    """The source dimensions that the lanes of the destination run along, unless these are on lanes.
 
-    None if both are of extent 1: such dimensions are one another's by name only.
+    Empty, too, if all of them have extent 1: such dimensions are interchangeable.
     """
     walked = [d for d, slope in enumerate(found.walked) if slope]
     (source, shape), (layout, result) = move.sources[0], move.destination
@@ -142,7 +143,7 @@ def _keeps_rows(found: Trace) -> bool:
 
 
 def turns_lanes(move: Move, found: Trace) -> bool:
-    """Whether lanes come from rows or registers."""
+    """Whether lanes of the destination come from rows or registers of a source."""
     return bool(_walked(move, found))
 
 
@@ -173,12 +174,12 @@ def _through(move: Move, dim: int, costs: Costs, plan: Planner) -> Plan | None:
 
 
 def _left(costs: Costs, program: Program) -> Costs:
-    """What is left for the plan of a part of `program`."""
+    """The cost limits for the plan of a part of `program`."""
     return costs.below(program.limit - program.spent)
 
 
 def append(program: Program, plan: Plan, operands: list[int]) -> int:
-    """Adds the steps of `plan`, its sources being the values `operands`."""
+    """Adds the steps of `plan` to `program`, with the values `operands` as its sources."""
     numbers = dict(enumerate(operands))
     for number, step in enumerate(plan.steps, plan.sources):
         moved = step.on(tuple([numbers[o] for o in step.operands]))
@@ -189,7 +190,7 @@ def append(program: Program, plan: Plan, operands: list[int]) -> int:
 def transpose_value(
     program: Program, value: int, layout: VectorLayout, shape: tuple[int, ...]
 ) -> tuple[int, VectorLayout]:
-    """Exchanges the roles of sublanes and lanes of a native layout."""
+    """Exchanges the roles of sublanes and lanes of a value in a native layout."""
     rows = layout.native_rows
     side = LANES // rows
     *lead, r, c = layout.grid_shape(shape)
@@ -268,7 +269,7 @@ def _by_native_tiles(move: Move, costs: Costs, plan: Planner) -> Plan | None:
 
 
 def _native(layout: VectorLayout) -> VectorLayout:
-    """The layout of native tiles along the same dimensions, at their first place."""
+    """The layout with native tiles along the same dimensions, at offset 0."""
     if layout.is_native:
         return layout
     row, column = (None if place is None else 0 for place in (layout.row, layout.column))
@@ -276,7 +277,7 @@ def _native(layout: VectorLayout) -> VectorLayout:
 
 
 def _wide_layout(layout: VectorLayout) -> tuple[VectorLayout, int]:
-    """The 32-bit layout of the unpacked registers, and how many row blocks it leaves out."""
+    """The 32-bit layout of the unpacked registers, and how many leading row blocks it omits."""
     skipped, row = (0, None) if layout.row is None else divmod(layout.row, SUBLANES)
     return VectorLayout(32, layout.sublane_dim, layout.lane_dim, row, layout.column), skipped
 
