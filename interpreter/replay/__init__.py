@@ -1,1 +1,6 @@
-"""Kernels that do the same in every run: what one run does with arrays, replayed by later ones."""
+"""Records what one run of a kernel does with arrays, and replays it in later runs.
+
+Possible where every run does the same: `repeats` decides when to record, `recorder` lists the
+operations of one run as `lines`, `script` optimises these (`once`, `forward`, `direct`, `chains`,
+`narrow`) and compiles them to one Python function (docs/internals/running.md).
+"""

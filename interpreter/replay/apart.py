@@ -1,4 +1,5 @@
-"""Refs apart from the memory of a run: they say where elements are in that of a script."""
+"""Refs detached from the memory of a run: they describe where elements lie, in a script's memory
+too."""
 
 from __future__ import annotations
 
@@ -13,24 +14,26 @@ from pallasite.interpreter.values import Array
 
 
 def apart(ref: Ref) -> Ref:
-    """The same ref to no memory: what says where elements are."""
+    """The same ref to an empty buffer: only the description of where its elements lie."""
     memory = Memory("", 0, poison=ref.buffer.memory.poison)
     return ref.over(Buffer(memory, 0, ref.buffer.size, "", None))
 
 
 def put(ref: Ref, dtype: np.dtype[Any], shape: tuple[int, ...], array: Array, to: Array) -> None:
-    """Puts the bytes of an array where memory `to` has `ref`."""
+    """Writes `array`, viewed as `dtype` and `shape`, to the place of `ref` in the memory bytes
+    `to`."""
     _over(ref, to).write(arrays.to_carrier(array.view(dtype).reshape(shape), ref.element))
 
 
 def take(ref: Ref, dtype: np.dtype[Any], memory: Array, to: Array) -> None:
-    """Puts what `memory` has of `ref` into the bytes of an array."""
+    """Copies the elements of `ref` in the bytes `memory` to the bytes `to` of an array of type
+    `dtype`."""
     found = arrays.from_carrier(_over(ref, memory).read(), ref.element, dtype)
     to[...] = np.ascontiguousarray(found).reshape(-1).view(np.uint8)
 
 
 def _over(ref: Ref, memory: Array) -> Ref:
-    """`ref` to a buffer with the contents `memory`."""
+    """`ref` to a buffer whose contents are `memory`."""
     buffer = Buffer(ref.buffer.memory, 0, ref.buffer.size, "", None)
     buffer.bytes = memory
     return ref.over(buffer)

@@ -1,8 +1,8 @@
-"""Views of views of a computed value: each that is used is made at once.
+"""Replaces chains of views of a computed value by one view.
 
-A packed register is taken apart, its parts are laid in another grid, put together, laid in another
-one: all of these are views, of which only the last one is used. Where it lies in the memory of the
-first value is found out once for each layout that this one has.
+A packed register is unpacked, its parts are arranged in another grid, packed and rearranged again:
+all of these are NumPy views, and only the last one is used. A `Chain` makes that one directly. It
+finds out once per memory layout of the first value where the last view lies in it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pallasite.interpreter.replay.lines import Line
 from pallasite.interpreter.values import Array
 
 _LAYOUTS = 8
-"""Layouts of which a chain remembers what they lead to."""
+"""The number of memory layouts for which a chain remembers the result."""
 
 
 class _Place(NamedTuple):
-    """Where a view lies in an array that follows its axes in an `order`."""
+    """Where a view lies in an array whose axes are in memory in this `order`."""
 
     order: Sequence[int]
     shape: tuple[int, ...]
@@ -29,7 +29,7 @@ class _Place(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A value that is a view of the value `root`: what `look` gives of others that are."""
+    """A value that is a view of the value `root`: the result of `look` on the views `parts`."""
 
     root: int
     look: Callable[..., Any]
@@ -38,21 +38,21 @@ class _Seen(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many looks it takes."""
+        """The number of calls of `look` that make it."""
         return 1 + sum(part.length for part in self.parts if part is not None)
 
     @property
     def key(self) -> Hashable:
-        """What is the same of two that look alike at two roots."""
+        """Equal for two values that are the same view of two different roots."""
         return id(self.look), tuple(part and part.key for part in self.parts)
 
     def of(self, root: Array) -> Any:
-        """The view, step by step."""
+        """The view of the array `root`, made step by step."""
         return self.look(*(root if part is None else part.of(root) for part in self.parts))
 
 
 class Chain:
-    """What gives the view of an array that several looks give."""
+    """Callable that makes, from an array, the view that several calls of `look` would make."""
 
     def __init__(self, seen: _Seen) -> None:
         self._seen = seen
@@ -72,7 +72,7 @@ class Chain:
 
 
 def _place(x: Array, found: Any) -> _Place | None:
-    """Where `found` lies in `x`, if it is a view of it."""
+    """Where `found` lies in `x`; None if it is no view of it, or if `x` is not dense."""
     order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
     if not x.transpose(order).flags.c_contiguous or found.dtype != x.dtype:
         return None
@@ -83,14 +83,15 @@ def _place(x: Array, found: Any) -> _Place | None:
 
 
 def chained(lines: Sequence[Line], bind: Callable[[str, Any], str]) -> list[Line]:
-    """`lines` without views that are only looked at again."""
+    """`lines` with chains of views joined, and without the views in between that nothing else
+    uses."""
     seen: dict[int, _Seen] = {}
     used: set[int] = set()
     over = {line.overwritten for line in lines}
     for line in lines:
         found = _look(line, seen)
         if found is not None and not over.isdisjoint((found.root, *line.makes)):
-            found = None  # A copy of it might have been wanted.
+            found = None  # `look` may copy: after the write it would copy something else.
         if found is None:
             used.update(line.takes)
         else:
@@ -114,7 +115,7 @@ def chained(lines: Sequence[Line], bind: Callable[[str, Any], str]) -> list[Line
 
 
 def _look(line: Line, seen: dict[int, _Seen]) -> _Seen | None:
-    """What the line makes, if that is a view of one value."""
+    """Describes the value that the line makes as a view; None if it is not a view of one value."""
     if line.look is None or line.takes != line.seen_through or len(line.makes) != 1:
         return None
     parts = tuple(seen.get(value) for value in line.takes)

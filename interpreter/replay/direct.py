@@ -1,10 +1,10 @@
-"""Values that need no array of their own: what is read where memory has it, and what is computed
-where it is stored.
+"""Avoids copies of values: loads become views of memory, results are computed where they are
+stored.
 
 A load makes a copy, since memory may change while its value is used. Where it does not, the value
-is a view of memory, and so is what only looks at it otherwise: another shape, other axes, a part.
-All of these are made at the beginning of a script. A result that is stored and not used otherwise
-is computed where it is stored.
+is a view of memory instead, and so is what only views it otherwise: another shape, other axes, a
+part. All these views are made at the beginning of a script. A result that is stored and not used
+otherwise is computed directly into memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ lies."""
 
 
 class Kind(NamedTuple):
-    """What arrays a value can be."""
+    """Shape and type of the array that a value is."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -39,14 +39,17 @@ class Kind(NamedTuple):
 def direct(
     lines: Sequence[Line], kinds: Sequence[Kind], bind: Callable[[str, Any], str]
 ) -> tuple[list[Line], dict[int, Box]]:
-    """`lines` without those that make views or store what was just computed, and the values that
-    are views. `kinds` are those of values, by number; `bind` names a constant."""
+    """Returns (`lines` without copies that are not necessary, the values that are views of memory).
+
+    `kinds` are those of values, by number; `bind` names a constant of the script.
+    """
     left, views = _Looks(lines, bind).found()
     return _Stores(left, kinds, bind).found(), views
 
 
 class _Looks:
-    """Values that are views of memory as long as they are used."""
+    """Finds values that can be views of memory, because the memory stays the same while they are
+    used."""
 
     def __init__(self, lines: Sequence[Line], bind: Callable[[str, Any], str]) -> None:
         self._lines = lines
@@ -87,7 +90,7 @@ class _Looks:
             self._loads[line.makes[0]] = number
 
     def found(self) -> tuple[list[Line], dict[int, Box]]:
-        """The lines that are left, and the values that are views."""
+        """The lines that remain, and the values that are views."""
         lines = self._narrow()
         while True:
             views: dict[int, Box] = {}
@@ -106,8 +109,11 @@ class _Looks:
             self._fixed |= seen
 
     def _seen_only_now(self, line: Line, views: Mapping[int, Box]) -> Iterator[int]:
-        """The value, if it was loaded, of which a line would make a view where it lies, and made an
-        array in the run: it would see what is written there later, or be written over there."""
+        """A loaded value that must stay a copy although its memory is steady, if there is one.
+
+        The line makes a view of it here, but made an array of its own in the recorded run: the view
+        would see what is written to the memory later, or be written over there.
+        """
         if line.look is None or line.takes == line.seen_through or line.ufunc is not None:
             return
         for value in line.takes:
@@ -119,7 +125,7 @@ class _Looks:
                     yield first
 
     def _is_written(self, value: int) -> bool:
-        """Whether memory of which a value was loaded is written later."""
+        """Whether the memory from which a value was loaded is written later."""
         number = self._loads[value]
         box = self._lines[number].read
         if not isinstance(box, Box):
@@ -136,7 +142,7 @@ class _Looks:
         return self._looked[key]
 
     def _view(self, number: int, line: Line, views: Mapping[int, Box]) -> Box | None:
-        """What the line makes, if that is a view."""
+        """Where the value that the line makes lies in memory, if it can be a view of it."""
         if line.write is not None or len(line.makes) != 1:
             return None
         (value,) = line.makes
@@ -150,7 +156,8 @@ class _Looks:
         return None if seen is None else _seen(look, seen)
 
     def _narrow(self) -> list[Line]:
-        """The lines, of which those that load narrower elements load what is seen of them."""
+        """The lines, with loads of narrower elements that load directly what later views show of
+        them."""
         loads: dict[int, Line] = {}
         """What loads each value, if it might be one that is loaded otherwise."""
         used: set[int] = set()
@@ -169,7 +176,8 @@ class _Looks:
         ]
 
     def _elements(self, number: int, line: Line, loads: Mapping[int, Line]) -> Line | None:
-        """What loads what the line makes, if that is narrower elements of memory."""
+        """A line that loads the value directly, if it is a view of loaded narrower elements; else
+        None."""
         if line.read is not None:
             is_load = line.narrow is not None and len(line.makes) == 1
             return line if is_load and self._is_steady(number, line.makes[0], line) else None
@@ -196,13 +204,13 @@ class _Looks:
         return Line(text, (), line.makes, read=box, made_bytes=size, narrow=narrow)
 
     def _is_brief(self, number: int, value: int, line: Line) -> bool:
-        """Whether a line loads what may be read where it lies as often as it is used."""
+        """Whether a view may replace the load: the memory is steady, and using it is not slower."""
         if not isinstance(line.read, Box) or not self._is_steady(number, value, line):
             return False
         return self._uses.get(value, 0) < 2 or _has_rows(line.read)
 
     def _is_steady(self, number: int, value: int, line: Line) -> bool:
-        """Whether the memory that a line loads stays as it is until nobody uses the value."""
+        """Whether the memory that a line loads stays as it is until the last use of the value."""
         if value in self._fixed or not isinstance(line.read, Box):
             return False
         box = line.read
@@ -215,18 +223,19 @@ class _Looks:
 
 
 def _look(line: Line) -> Callable[..., Array] | None:
-    """What a line calls of all that it takes, if it only looked at that."""
+    """The function that the line calls on all that it takes, if it may only view that; else
+    None."""
     return line.look if line.takes == line.seen_through else None
 
 
 def _has_rows(box: Box) -> bool:
-    """Whether elements of `box` follow each other for a while along its last axis."""
+    """Whether enough elements of `box` are contiguous along its last axis."""
     size = box.dtype.itemsize
     return box.strides[-1:] == (size,) and box.shape[-1] * size >= LEAST_ROW
 
 
 def _seen(look: Callable[..., Array], box: Box) -> Box | None:
-    """What `look` gives of the elements of `box`, if that is a view of the same memory."""
+    """Where the result of `look` on the elements of `box` lies in memory; None if it is no view."""
     low, high = box.span
     room = np.zeros(high - low, np.uint8)
     view = np.ndarray(box.shape, box.dtype, room, box.first - low, box.strides)
@@ -238,7 +247,8 @@ def _seen(look: Callable[..., Array], box: Box) -> Box | None:
 
 
 class _Stores:
-    """Stores of what was computed just before, for nobody else."""
+    """Joins stores with the preceding line that computes the stored value, if nothing else uses
+    it."""
 
     def __init__(
         self, lines: Sequence[Line], kinds: Sequence[Kind], bind: Callable[[str, Any], str]
@@ -250,7 +260,7 @@ class _Stores:
         """The last line that takes each value."""
 
     def found(self) -> list[Line]:
-        """The lines, where these are one."""
+        """The lines, with stores joined where possible."""
         left: list[Line] = []
         for number, line in enumerate(self._lines):
             left.append(line)
@@ -259,8 +269,8 @@ class _Stores:
         return left
 
     def _join(self, lines: list[Line], number: int) -> None:
-        """Has the last of `lines`, which is that `number` and stores a value, be one with what
-        computes the value."""
+        """Joins the last of `lines`, a store with the number `number`, with the one that computes
+        the value, also if views are made of the value in between."""
         *before, store = lines
         target, (value,) = store.write, store.takes
         while before and isinstance(target, Box) and self._last[value] <= number:
@@ -285,8 +295,10 @@ class _Stores:
             lines[len(before) :] = [store._replace(takes=(value,), write=target, narrow=narrow)]
 
     def _under(self, look: Callable[..., Array], value: int, seen: int, target: Box) -> Box | None:
-        """Where `value` has to be for what `look` makes of it, which is `seen`, to be at `target`,
-        if both have the same elements in the same order."""
+        """Where `value` has to lie so that its view by `look`, the value `seen`, lies at `target`.
+
+        None unless the view has the same elements in the same order.
+        """
         shape, dtype = self._kinds[value]
         if target.shape != self._kinds[seen].shape or dtype != self._kinds[seen].dtype:
             return None
@@ -299,8 +311,11 @@ class _Stores:
         return _seen(methodcaller("reshape", shape), target)
 
     def _rounded(self, line: Line, value: int, target: Box) -> Line | None:
-        """`line` with its result, if that is `value`, as narrower elements at `target`, if these
-        follow each other there."""
+        """`line` with its result `value` written as narrower elements to `target`; None if it
+        cannot.
+
+        The elements of `target` must be contiguous along one of its last two axes.
+        """
         if line.into is None or line.makes != (value,) or target.shape != self._kinds[value].shape:
             return None
         if target.memory[0] != "o":
@@ -312,7 +327,7 @@ class _Stores:
         return Line(call, line.takes, write=target)
 
     def _computed(self, line: Line, value: int, target: Box) -> Line | None:
-        """`line` with its result, if that is `value`, at `target`."""
+        """`line` with its result `value` computed into `target`; None if it cannot."""
         if line.ufunc is None or (target.shape, target.dtype) != self._kinds[value]:
             return None
         call, takes = line.text, line.takes

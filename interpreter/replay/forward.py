@@ -1,8 +1,8 @@
-"""Transfers that a script need not make: elements are read, or written, at their other end.
+"""Removes transfers from a script: elements are read, or written, at the other end of the copy.
 
-A block is fetched into VMEM, loaded there, and never seen again: the load may as well be of the
-array in HBM. A result is stored in VMEM and written back: it may as well be stored in HBM. So the
-copy goes, if everything that touches its end in VMEM can be said of the other end.
+A block is fetched into VMEM, loaded there, and not used again: the load may read the array in HBM
+instead. A result is stored in VMEM and written back: it may be stored in HBM instead. The copy is
+removed if every access to its end in VMEM can be expressed as an access to the other end.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MOST_MAKERS = 1 << 8
 
 
 def forwarded(lines: Sequence[Line]) -> list[Line]:
-    """`lines` without copies that only move elements to where they are read, or from where they
-    are written."""
+    """`lines` without copies that only move elements to where they are read or from where they are
+    written."""
     moved = _Lines(lines)
     for number, line in enumerate(lines):
         if line.text == COPY:
@@ -50,7 +50,7 @@ class _Lines:
                 self._writers.setdefault(line.write.memory, []).append(number)
 
     def fetch(self, number: int) -> None:
-        """Has what is read where line `number` copies to read where that copies from."""
+        """Removes copy `number` if all later reads of its target can read its source instead."""
         line = self.lines[number]
         if line is None or not isinstance(line.read, Box) or not isinstance(line.write, Box):
             return
@@ -82,7 +82,7 @@ class _Lines:
             insort(self._places[source.memory], place)
 
     def write_back(self, number: int) -> None:
-        """Has what is written where line `number` copies from written where that copies to."""
+        """Removes copy `number` if all that writes its source can write its target instead."""
         line = self.lines[number]
         if line is None or not isinstance(line.read, Box) or not isinstance(line.write, Box):
             return
@@ -120,8 +120,10 @@ class _Lines:
         return places[bisect(places, number) :]
 
     def _makers(self, number: int, box: Box) -> dict[int, Line]:
-        """The lines before `number` that write all of `box`, which nobody reads meanwhile; none if
-        there are others that touch its bytes."""
+        """The lines before `number` that together write all of `box`, by their numbers.
+
+        Empty if another line touches its bytes in between, or if they do not write all of it.
+        """
         found: dict[int, Line] = {}
         places = self._places[box.memory]
         left = _Bytes(box)
@@ -139,21 +141,21 @@ class _Lines:
         return {}
 
     def _meeting(self, number: int, box: Box) -> Line | None:
-        """Line `number`, if it is there and may touch bytes of `box`."""
+        """Line `number`, if it has not been removed and may touch bytes of `box`; else None."""
         line = self.lines[number]
         if line is None or not any([meet(view, box) for view in line.views]):
             return None
         return line
 
     def _touched(self, first: int, last: int, box: Box) -> bool:
-        """Whether a line between the two reads or writes bytes of `box`."""
+        """Whether a line between `first` and `last` accesses bytes of `box`."""
         places = self._places[box.memory]
         between = [self.lines[n] for n in places[bisect(places, first) : bisect_left(places, last)]]
         return any(line and any(_share(view, box) for view in line.views) for line in between)
 
 
 def _reading(line: Line, over: Box, under: Box) -> Line | None:
-    """`line`, which reads the memory of `over`, reading that of `under`, if it can."""
+    """`line` reading the memory of `under` in place of that of `over`; None if it cannot."""
     read, write = line.read, line.write
     found = None if read is None else composed(read, over, under)
     if found is not None:
@@ -166,7 +168,7 @@ def _reading(line: Line, over: Box, under: Box) -> Line | None:
 
 
 def _writing(line: Line, over: Box, under: Box) -> Line | None:
-    """`line`, which writes the memory of `over`, writing that of `under`, if it can."""
+    """`line` writing the memory of `under` in place of that of `over`; None if it cannot."""
     read, write = line.read, line.write
     found = None if write is None else composed(write, over, under)
     if found is not None:
@@ -178,7 +180,8 @@ def _writing(line: Line, over: Box, under: Box) -> Line | None:
 
 
 def _split(box: Box, unit: np.dtype[Any]) -> Box:
-    """The bytes of `box` as elements of a smaller `unit`, or `box` if there are none."""
+    """`box` as elements of the smaller type `unit`; unchanged if its elements are no multiple of
+    that."""
     count, rest = divmod(box.dtype.itemsize, unit.itemsize)
     if rest or count < 2:
         return box
@@ -187,7 +190,7 @@ def _split(box: Box, unit: np.dtype[Any]) -> Box:
 
 
 def meet(view: View, box: Box) -> bool:
-    """Whether the two may have bytes in common."""
+    """Whether `view` and `box` may have bytes in common, judged by their first and last bytes."""
     if view.memory != box.memory:
         return False
     if not isinstance(view, Box):
@@ -197,7 +200,7 @@ def meet(view: View, box: Box) -> bool:
 
 
 def _share(view: View, box: Box) -> bool:
-    """The same, but of columns that alternate with those of `box` in memory not."""
+    """Like `meet`, but exact for boxes that interleave in memory."""
     if not isinstance(view, Box) or not meet(view, box):
         return meet(view, box)
     room = np.empty(max(view.span[1], box.span[1]), np.uint8)  # Nobody touches it.
@@ -207,7 +210,7 @@ def _share(view: View, box: Box) -> bool:
 
 
 class _Bytes:
-    """Those of a dense box that no line is known to write."""
+    """The bytes of a dense box for which no writing line has been found yet."""
 
     def __init__(self, box: Box) -> None:
         self._box = box
@@ -217,7 +220,7 @@ class _Bytes:
         """Which they are, once some are not."""
 
     def take(self, line: Line) -> bool:
-        """Takes those away that `line` writes; false if that is not known, or not only of the
+        """Removes the bytes that `line` writes; False if these are not known, or not all in the
         box."""
         if _covers(line, self._box):
             self.count = 0
@@ -248,8 +251,10 @@ def _covers(line: Line, box: Box) -> bool:
 
 
 def composed(view: View, over: Box, under: Box) -> Box | None:
-    """`view`, of the memory of `over`, as one of the memory of `under`, which has the same elements
-    in the same order as `over`; None if there is no such view."""
+    """`view`, of the memory of `over`, as a view of the memory of `under`; None if there is none.
+
+    `under` has the same elements as `over`, in the same order.
+    """
     if not isinstance(view, Box):
         return None
     size, unit = view.dtype.itemsize, over.dtype.itemsize
@@ -291,7 +296,7 @@ def composed(view: View, over: Box, under: Box) -> Box | None:
 
 
 def _merged(axes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """`axes`, those in one along which both sides go on."""
+    """`axes`, with neighbours joined along which both sides are contiguous."""
     found: list[tuple[int, int, int]] = []
     for own, count, other in axes:
         if found and found[-1][0] == own * count and found[-1][2] == other * count:

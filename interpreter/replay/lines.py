@@ -1,4 +1,4 @@
-"""What scripts consist of: lines, and the views of memory that these read and write."""
+"""The lines of scripts, and the views of memory that they read and write."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ STORE = "{w}[...] = {0}"
 
 
 class Whole(NamedTuple):
-    """All of a memory, by its name in the script."""
+    """All of a memory; `memory` is its name in the script."""
 
     memory: str
 
     def text(self, bind: Callable[[str, Any], str]) -> str:
-        """How it is made, as an expression; `bind` names a constant."""
+        """A Python expression that makes it; `bind` names a constant."""
         return self.memory
 
 
@@ -36,33 +36,33 @@ class _Box(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     first: int
-    """Byte."""
+    """Offset in bytes."""
     strides: tuple[int, ...]
     """In bytes."""
 
 
 class Box(_Box):
-    """Elements of a memory, as an array."""
+    """Elements of a memory as an array with a shape and strides in bytes."""
 
     @staticmethod
     def of(view: Array, contents: Array, memory: str) -> Box:
-        """`view` of the `contents` of a memory."""
+        """The box of `view`, an array that is a view of `contents`, the bytes of a memory."""
         first, begin = (a.__array_interface__["data"][0] for a in (view, contents))
         return Box(memory, view.shape, view.dtype, first - begin, view.strides)
 
     @staticmethod
     def at(end: End, memory: str) -> Box:
-        """One end of a copy."""
+        """The box of one end of a copy."""
         return Box(memory, end.shape, np.dtype(end.unit), end.first, end.strides)
 
     def text(self, bind: Callable[[str, Any], str]) -> str:
-        """How it is made, as an expression; `bind` names a constant."""
+        """A Python expression that makes it; `bind` names a constant."""
         shape, dtype, first, strides = (bind("c", x) for x in self[1:])
         return f"{bind('f', np.ndarray)}({shape}, {dtype}, {self.memory}, {first}, {strides})"
 
     @cached_property
     def span(self) -> tuple[int, int]:
-        """The first byte, and the one behind the last."""
+        """(offset of its first byte, offset after its last byte)."""
         steps = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
         if 0 in self.shape:
             return self.first, self.first
@@ -71,7 +71,7 @@ class Box(_Box):
 
     @property
     def is_dense(self) -> bool:
-        """Whether it has every byte of its span, if it has no byte twice."""
+        """Whether it covers every byte of its span, provided that it has no byte twice."""
         low, high = self.span
         steps = [step for n, step in zip(self.shape, self.strides, strict=True) if n > 1]
         return 0 not in steps and prod(self.shape) * self.dtype.itemsize == high - low
@@ -79,12 +79,14 @@ class Box(_Box):
 
 View = Whole | Box
 _LEAST_ALIKE = 3
-"""Views that are made at once, at least."""
+"""The smallest number of views that are made together."""
 
 
 def groups(views: Iterable[View]) -> Iterator[list[View]]:
-    """`views`, those together that differ in where they begin only, and begin at equal distances:
-    NumPy gives parts of an array in a fraction of the time that it makes an array in."""
+    """Groups `views` that differ only in their first byte, by equal distances.
+
+    NumPy makes views by indexing one array in a fraction of the time that it takes to make each.
+    """
     alike: dict[Hashable, list[Box]] = {}
     for view in views:
         if isinstance(view, Box) and view.shape:
@@ -109,7 +111,7 @@ def _step(boxes: Sequence[Box], number: int) -> int:
 
 
 def together(group: Sequence[View], bind: Callable[[str, Any], str]) -> str:
-    """How one of `groups` is made, as an expression."""
+    """A Python expression for the views of one of the `groups`."""
     first, *rest = group
     if not rest or not isinstance(first, Box) or not isinstance(rest[0], Box):
         return first.text(bind)
@@ -118,8 +120,11 @@ def together(group: Sequence[View], bind: Callable[[str, Any], str]) -> str:
 
 
 class Line(NamedTuple):
-    """One statement. Values are called by their place in `takes`, then in `makes`, what it reads of
-    a memory `r`, and what it writes `w`."""
+    """One Python statement of a script.
+
+    `text` is a format string: `{0}`, `{1}` and so on are the values that it takes, followed by
+    those that it makes; `{r}` is the memory that it reads and `{w}` the memory that it writes.
+    """
 
     text: str
     takes: tuple[int, ...] = ()
@@ -127,31 +132,31 @@ class Line(NamedTuple):
     read: View | None = None
     write: View | None = None
     whole: bool = True
-    """Whether all of what it writes is written by it alone."""
+    """Whether it writes all of `write`, not only where a mask is set."""
     seen_through: tuple[int, ...] = ()
-    """Those of what it takes that share memory with what it makes."""
+    """The values it takes that share memory with those it makes."""
     overwritten: int | None = None
     """The value that it writes over."""
     made_bytes: int = 0
-    """Bytes of new arrays."""
+    """Bytes of the new arrays that it makes."""
     is_load: bool = False
-    """Whether it copies what it reads, and nothing else."""
+    """Whether it only copies what it reads."""
     look: Callable[..., Array] | None = None
-    """What it calls of all that it takes, if that may only look at it: at all, if it was
-    `seen_through` that, else at the one value that it takes where that lies otherwise."""
+    """The function that it calls on all that it takes, if the result may be a view: it was one if
+    `seen_through` says so; else it may be one of a single value that lies in memory differently."""
     ufunc: np.ufunc | None = None
-    """What it computes its result with, element by element."""
+    """The elementwise function that computes its result."""
     into: Callable[..., Any] | None = None
-    """What writes its result to memory of narrower elements."""
+    """A function that writes its result as narrower elements to memory."""
     narrow: Narrow | None = None
-    """How elements of what it reads, or writes, and nothing else, become values."""
+    """How the elements become values, if it only loads or only stores narrow ones."""
 
     @property
     def views(self) -> list[View]:
-        """Of memory, in the order in which they are used."""
+        """The views that it reads and writes, in this order."""
         return [view for view in (self.read, self.write) if view is not None]
 
 
 def of_one_kind(target: Array, value: Array, mask: Array) -> bool:
-    """Whether NumPy copies `value` to `target` where `mask` says, element by element."""
+    """Whether `np.copyto(target, value, where=mask)` applies without broadcasting or conversion."""
     return value.shape == mask.shape == target.shape and value.dtype == target.dtype

@@ -1,8 +1,8 @@
-"""Values that memory holds as narrower elements, as bf16: read and written as these.
+"""Loads and stores of memory whose elements are narrower than values, such as bf16.
 
-A kernel sees them in VMEM, where the elements of two rows share words. A script sees them as what
-they are, so that they are read where they come from, and computed where they go to; what stays in
-words is taken apart, and put together, by words.
+A kernel sees these in VMEM, where the elements of two rows share a word. A script treats them as
+elements of their own type, so that they can be read from, and written to, arrays in HBM directly.
+Those that remain in words in the end are unpacked and packed word by word.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ Order = tuple[int, ...]
 
 
 class Narrow(NamedTuple):
-    """How elements become values, and in which order of axes these lie in memory."""
+    """How narrow elements become values: their codec, and the order of their axes in memory."""
 
     codec: Codec
     order: Order
 
     @property
     def load(self) -> Callable[[Array], Array]:
-        """What makes values of a view of elements."""
+        """A function that makes an array of values from a view of elements."""
         return _loading(*self)
 
     @property
     def store(self) -> Callable[[Array, Array], None]:
-        """What writes values to a view of elements."""
+        """A function that writes an array of values to a view of elements."""
         return _storing(self.codec)
 
     def along(self, box: Box) -> Narrow:
-        """The same of the elements of `box`, in the order in which they lie there."""
+        """The same with the order in which the axes of `box` lie in memory."""
         axes = sorted(range(len(box.shape)), key=lambda axis: -abs(box.strides[axis]))
         return self._replace(order=tuple(axes))
 
     def seen(self, look: Callable[..., Array], boxes: Sequence[Box]) -> Box | None:
-        """The elements of which `look` gives the values, of those of `boxes`, if it only looks."""
+        """The elements whose values `look` gives from those of `boxes`; None if it does more than
+        view."""
         memory, dtype, carrier = boxes[0].memory, boxes[0].dtype, self.codec.carrier
         times = carrier.itemsize // dtype.itemsize
         if any(box.memory != memory for box in boxes):
@@ -71,7 +72,8 @@ class Narrow(NamedTuple):
 
 
 def elements_of(access: Access, ref: Ref, memory: str) -> tuple[Box, Narrow] | None:
-    """What is accessed as elements of `memory`, which has the contents of the ref."""
+    """What `access` touches, as elements of `memory`, the contents of the ref; None if they are no
+    box."""
     contents = ref.buffer.bytes
     stored = access.stored(ref.codec, ref.base, contents)
     if stored is None:
@@ -81,7 +83,8 @@ def elements_of(access: Access, ref: Ref, memory: str) -> tuple[Box, Narrow] | N
 
 
 def settled(line: Line, bind: Callable[[str, Any], str]) -> Line:
-    """`line`, once nobody moves what it reads and writes any more."""
+    """The final form of `line`: elements that still are in words are split or joined word by
+    word."""
     if line.narrow is None:
         return line
     codec, order = line.narrow
@@ -101,7 +104,7 @@ def settled(line: Line, bind: Callable[[str, Any], str]) -> Line:
 
 
 def _pair(box: Box) -> int | None:
-    """The axis along which the elements of a word lie, if `box` has whole words of two."""
+    """The axis along which two elements share a word; None if `box` is not made of whole words."""
     sizes = list(zip(box.shape, box.strides, strict=True))
     pairs = [axis for axis, size in enumerate(sizes) if size == (2, 2)]
     others = [step for n, step in sizes if n > 1 and (n, step) != (2, 2)]

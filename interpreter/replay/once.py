@@ -1,9 +1,8 @@
-"""Values that a script makes once, though the kernel makes them again and again.
+"""Removes repeated work from a script: values that an earlier line has made, and unread writes.
 
 The blocks of a grid meet each other in turn: each is loaded, and prepared for a product, as often
-as it meets another one. Where the same function is called with the same values, or the same view
-is read of memory that holds the same, the value is the one that was made before. What is then not
-read any more need not be copied.
+as it meets another one. If the same function is called with the same values, or the same view of
+unchanged memory is read, the earlier value is used. Copies that are then not read any more go, too.
 """
 
 from __future__ import annotations
@@ -15,24 +14,25 @@ from typing import Any
 from pallasite.interpreter.replay.lines import Box, Line, View
 
 MOST_HELD = 1 << 24
-"""Bytes of values that wait for being wanted again."""
+"""The most bytes of values that are kept to be used again."""
 _MOST_WRITES = 64
-"""Writes of one memory that are told apart."""
+"""The most writes to one memory that are distinguished; more are treated as one."""
 
 
 def once(lines: Sequence[Line]) -> list[Line]:
-    """`lines` without those that make what an earlier one has made, or what nobody reads."""
+    """`lines` without those that repeat what an earlier one has made, or whose result nobody
+    reads."""
     return _wanted(_made_once(lines))
 
 
 def _made_once(lines: Sequence[Line]) -> list[Line]:
     changing = _changing(lines)
     equal: dict[int, int] = {}
-    """The first value that each one is equal to, when it is made."""
+    """Per value, the first value that it is equal to when it is made."""
     same: dict[int, int] = {}
-    """The numbers of values that are not made any more, and of those that they are."""
+    """Per value that is not made any more, the earlier value that replaces it."""
     looks: set[int] = set()
-    """The values that are views of memory, whose contents may be others later."""
+    """The values that are views of memory, whose contents may change later."""
     made, contents = _Made(), _Contents()
     kept: list[Line] = []
     for line in lines:
@@ -58,7 +58,7 @@ def _made_once(lines: Sequence[Line]) -> list[Line]:
 
 
 def _changing(lines: Sequence[Line]) -> set[int]:
-    """The values that a line writes over, and what shares memory with them."""
+    """The values that some line writes over, and all that share memory with these."""
     shared: dict[int, set[int]] = {}
     for line in lines:
         together = set(line.makes).union(*(shared.get(v, {v}) for v in line.seen_through))
@@ -68,14 +68,15 @@ def _changing(lines: Sequence[Line]) -> set[int]:
 
 
 class _Made:
-    """The values that were made and may be wanted again, by what they are made of."""
+    """The values made so far that may be needed again, by the text and operands that made them."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Hashable, tuple[Sequence[int], int]] = OrderedDict()
         self._bytes = 0
 
     def find(self, what: Hashable, line: Line) -> Sequence[int] | None:
-        """What an earlier line has made of the same; else `line` is the one, from now on."""
+        """The values that an earlier equal line has made; None if there is none, then `line` is
+        remembered."""
         known = self._known.pop(what, None)
         self._known[what] = (line.makes, line.made_bytes) if known is None else known
         if known is not None:
@@ -88,21 +89,21 @@ class _Made:
 
 
 class _Contents:
-    """What memories hold: parts of which two versions are equal hold the same."""
+    """Versions of the contents of memories: two views with equal versions show the same."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._writes: dict[str, list[tuple[int, float, int]]] = {}
-        """Of each memory the spans that were written, in order, and what with."""
+        """Per memory, the written spans in order: (first byte, end, number of the contents)."""
 
     def version(self, view: View) -> tuple[int, ...]:
-        """What `view` shows now."""
+        """The version of what `view` shows now."""
         low, high = _span(view)
         written = self._writes.get(view.memory, ())
         return tuple(number for a, b, number in written if a < high and low < b)
 
     def write(self, line: Line, what: Hashable) -> None:
-        """`line` has written `what`."""
+        """Records that `line` writes; equal `what` stands for equal contents."""
         assert line.write is not None
         memory, (low, high) = line.write.memory, _span(line.write)
         number = self._numbers.setdefault(what, len(self._numbers))
@@ -116,11 +117,11 @@ class _Contents:
 
 
 def _wanted(lines: Sequence[Line]) -> list[Line]:
-    """`lines` without values that nobody takes, and without writes of memory of the script's own
-    that nobody reads afterwards."""
+    """`lines` without values that nobody takes, and without writes to the script's own memory that
+    nobody reads afterwards."""
     taken: set[int] = set()
     read: dict[str, list[tuple[int, float]]] = {}
-    """Of each memory the spans that are read later, and not written before that."""
+    """Per memory, the spans that are read later and not written before that."""
     kept: list[Line] = []
     for line in reversed(lines):
         if line.write is not None:
@@ -146,5 +147,5 @@ def _span(view: View) -> tuple[int, Any]:
 
 
 def _fills(line: Line) -> bool:
-    """Whether `line` writes all bytes of the span that it writes."""
+    """Whether `line` writes every byte of the span of its view."""
     return line.whole and isinstance(line.write, Box) and line.write.is_dense

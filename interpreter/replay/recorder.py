@@ -1,10 +1,10 @@
-"""What a run does with arrays, in order: the calls of meanings, copies, loads and stores.
+"""Records what a run does with arrays, in order: calls of meanings, copies, loads and stores.
 
-Where no number that decides anything comes out of an array, other than the scalars that are there
-before the kernel begins, a kernel does the same whatever its other operands hold: the loops,
-scalars, views, allocations and semaphores of a second run with the same scalars are those of the
-first. A recorder is told of the rest. It gives up for good where it is told of something else, or
-where a value turns up that came about unseen.
+If nothing that decides anything (a loop bound, an index) comes from an array, except for scalars
+that are there before the kernel begins, then a kernel does the same whatever its other operands
+hold: loops, scalars, views, allocations and semaphores of a second run with the same scalars are
+those of the first. The recorder is told of everything else. It gives up for good if it is told of
+something that a script cannot express, or meets an array of unknown origin.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_LINES = 1 << 13
 
 @dataclass(frozen=True)
 class Room:
-    """Memory that a script needs: so many bytes, of which each word is `fill`, if that matters."""
+    """Memory of a script: `size` bytes, each word initialised to `fill` unless that is None."""
 
     name: str
     size: int
@@ -56,7 +56,7 @@ class Room:
 
 
 class Recorder:
-    """Told of what a run does; `plain` as long as a script can say it."""
+    """Is told of what a run does; `plain` while a script can express all of it."""
 
     def __init__(self, program: Program) -> None:
         self.plain = True
@@ -89,11 +89,11 @@ class Recorder:
 
     @property
     def effects(self) -> Set[Any]:
-        """Those of the program."""
+        """The kinds of effects in the program."""
         return self._program.effects
 
     def give_up(self) -> None:
-        """This run does what a script cannot say."""
+        """Called where this run does something that a script cannot express."""
         self.plain = False
 
     # The operands and results of the call
@@ -105,8 +105,8 @@ class Recorder:
         results: Sequence[Operand],
         held: Sequence[Ref],
     ) -> None:
-        """The run has bound `given` arrays, of which the last ones are its operands, has room for
-        its results, and has `held` scalars before it begins."""
+        """Called when a run begins. The last of the arrays `given` are its operands, `results` the
+        places of its results, `held` the scalars that are there before the kernel begins."""
         self._scalars.update(ref.buffer for ref in held)
         bounds = len(given) - len(inputs)
         for number, (operand, array) in enumerate(zip(inputs, given[bounds:], strict=True), bounds):
@@ -124,7 +124,7 @@ class Recorder:
                 self._memories[operand.buffer.buffer] = f"o{number}"
 
     def end(self, results: Sequence[Operand], given: Sequence[Array]) -> None:
-        """The run has ended, with `given` arrays as its results."""
+        """Called when the run has ended, with the arrays `given` as its results."""
         for number, (operand, array) in enumerate(zip(results, given, strict=True)):
             if operand.buffer.buffer.landed is not None:
                 if not same_bits(array.dtype, operand.ref):
@@ -143,30 +143,30 @@ class Recorder:
             access.forget()
 
     def _spoil_rest(self, result: Ref) -> None:
-        """Elements of a result, of a word each, that nobody has written are poison."""
+        """Records that words of a result which nobody has written are poison."""
         edges = np.flatnonzero(np.diff(unwritten(result), prepend=False, append=False))
         for first, end in edges.reshape(-1, 2).tolist():
             self.spoiled_bytes(result.buffer, first * 4, (end - first) * 4)
 
     def _array(self, ref: Ref, name: str) -> Ref:
-        """An array of the call as a ref like `ref`."""
+        """Array `name` of the call, as a ref like `ref`."""
         found = row_major(ref)
         self._memories[found.buffer] = name
         return found
 
     def _convert(self, convert: Callable[[Array, Array], None], read: str, write: str) -> None:
-        """Elements that memory holds otherwise than arrays go from one of the two to the other."""
+        """Records that `convert` copies between an array and memory with another format."""
         text = f"{self.bind('f', convert)}({{r}}, {{w}})"
         self._line(Line(text, read=Whole(read), write=Whole(write)))
 
     # What the machine tells
 
     def copied(self, source: Ref, target: Ref) -> None:
-        """A transfer has copied the elements of `source` to `target`."""
+        """Called when a transfer has copied the elements of `source` to `target`."""
         self._copy(source, target)
 
     def spoiled(self, held: Ref, target: Ref) -> None:
-        """Poison, as `held` has it, was copied to `target`."""
+        """Called when poison was copied from `held`, a ref full of it, to `target`."""
         size = -(-held.buffer.size // 4) * 4
         if self._poison is None:
             self._poison = len(self.rooms)
@@ -179,7 +179,7 @@ class Recorder:
         del self._memories[held.buffer]
 
     def spoiled_bytes(self, buffer: Buffer, first: int, size: int) -> None:
-        """Poison was put into so many bytes of `buffer`, from byte `first` on."""
+        """Called when `size` bytes of `buffer`, from byte `first` on, were filled with poison."""
         if first % 4 or size % 4:
             self.give_up()
         words = Box(self._memory(buffer), (size // 4,), np.dtype(np.uint32), first, (4,))
@@ -200,7 +200,7 @@ class Recorder:
         self._line(Line(COPY, read=read, write=write))
 
     def loaded(self, access: Access, ref: Ref, look: bool, value: Array) -> None:
-        """A load has given `value`, which is a view of memory if it is a `look`."""
+        """Called when a load has given `value`; with `look`, that is a view of memory."""
         memory, contents = self._memory(ref.buffer), ref.buffer.bytes
         taken = self._accesses.setdefault(access, access.taken)
         view = access.viewer(ref.codec, ref.base, contents)
@@ -222,7 +222,7 @@ class Recorder:
         self._line(line._replace(is_load=load, narrow=narrow))
 
     def stored(self, access: Access, ref: Ref, value: Array, mask: Array | None, add: bool) -> None:
-        """A store has written `value`, or added it to what was there, where `mask` is true."""
+        """Called when a store has written `value`, or added it (`add`), where `mask` is true."""
         memory, contents = self._memory(ref.buffer), ref.buffer.bytes
         self._accesses.setdefault(access, access.taken)
         takes, texts = self._told([value] if mask is None else [value, mask])
@@ -246,12 +246,12 @@ class Recorder:
             self._line(Line(text, takes, read=Whole(memory), write=Whole(memory)))
 
     def loaded_scalar(self, buffer: Buffer) -> None:
-        """A number was loaded of `buffer`, which may decide anything."""
+        """Called when a scalar was loaded from `buffer`; it may decide what the kernel does."""
         if buffer in self._memories:
             self.give_up()  # There may be another one in the next run.
 
     def stored_scalar(self, buffer: Buffer) -> None:
-        """A number was stored in `buffer`, which is the same in every run, as all numbers are."""
+        """Called when a scalar was stored to `buffer`; all scalars are the same in every run."""
         if buffer in self._memories:
             self.give_up()
         self._scalars.add(buffer)
@@ -259,7 +259,7 @@ class Recorder:
     def computed(
         self, fn: Callable[..., Any], taken: Sequence[Any], target: Array, buffer: Buffer
     ) -> None:
-        """What `fn` gives of `taken` was written to `target`, which is a view of `buffer`."""
+        """Called when `fn` of `taken` was computed into `target`, which is a view of `buffer`."""
         takes, texts = self._told(taken)
         box = Box.of(target, buffer.bytes, self._memory(buffer))
         text = f"{self.bind('f', fn)}({', '.join(texts)}, out={{w}})"
@@ -269,7 +269,7 @@ class Recorder:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Within, calls of the program's meanings are told."""
+        """Context in which all calls of the program's meanings are recorded."""
         names = self._program.globals
         before = {name: fn for name, fn in names.items() if re.match(r"[fs]\d", name)}
         names.update({name: partial(self.call, fn) for name, fn in before.items()})
@@ -282,7 +282,7 @@ class Recorder:
                 self.give_up()  # A function was written meanwhile, of which nobody was told.
 
     def call(self, fn: Callable[..., Any], *arguments: Any, **rest: Any) -> Any:
-        """What `fn` gives of some values, told."""
+        """Calls `fn` and records the call."""
         if isinstance(fn, Staged) and self.plain:
             first, second, third = arguments
             # Most scripts do that once for many products.
@@ -332,7 +332,7 @@ class Recorder:
         self._line(line)
 
     def _seen_through(self, arguments: Sequence[Any], results: Sequence[Any]) -> Iterator[int]:
-        """The numbers of those arguments that may share memory with results."""
+        """The numbers of the arguments that may share memory with results."""
         for x in arguments:
             found = self._values.get(id(x))
             if found and any(np.may_share_memory(x, y) for y in results):
@@ -350,7 +350,7 @@ class Recorder:
         return id(value) in self._values or id(value) in self._constants
 
     def _new(self, value: Any) -> int:
-        """The number of a value that is new."""
+        """Gives `value`, which a line has just made, a number."""
         key, number = id(value), len(self.kinds)
         self.kinds.append(Kind(np.shape(value), np.asarray(value).dtype))
         if not isinstance(value, np.ndarray) or not value.ndim:
@@ -362,7 +362,7 @@ class Recorder:
         return number
 
     def _told(self, values: Sequence[Any], first: int = 0) -> tuple[tuple[int, ...], list[str]]:
-        """The numbers of those values that are made by lines, and what the line calls each."""
+        """The numbers of values that lines have made, and what the next line calls each value."""
         takes: list[int] = []
         texts: list[str] = []
         for value in values:
@@ -380,7 +380,7 @@ class Recorder:
         return tuple(takes), texts
 
     def bind(self, prefix: str, value: Any) -> str:
-        """A global of the script that holds `value`."""
+        """The name of a global of the script that holds `value`."""
         name = self._names.get(id(value))
         if name is None:
             name = self._names[id(value)] = f"{prefix}{len(self._names)}"
@@ -388,8 +388,8 @@ class Recorder:
         return name
 
     def _memory(self, buffer: Buffer, whole: bool = False) -> str:
-        """What the script calls the contents of a buffer, which is about to be written as a
-        `whole`, or not."""
+        """The name of a buffer's contents in the script; with `whole`, all of it is about to be
+        written, so that it needs no initial contents."""
         if buffer in self._scalars:
             self.give_up()  # A script does not fill it.
         name = self._memories.get(buffer)

@@ -1,4 +1,8 @@
-"""When a kernel that is run again and again is recorded, and when its script runs in its place."""
+"""Decides when a kernel that runs repeatedly is recorded, and when its script replaces it.
+
+A *table* below is the contents of the operands that decide what a kernel does (`Repeats`);
+each table needs a script of its own.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +26,24 @@ from pallasite.interpreter.replay.script import Script
 from pallasite.interpreter.values import Array
 
 BEFORE = 7
-"""Runs before the one that is recorded: most programs run a kernel once, and to record and compile
-takes two to eight runs."""
+"""Runs with a table before one is recorded: most programs run a kernel once, and recording and
+compiling takes as long as two to eight runs."""
 BEFORE_MORE = 1
-"""The same, for a kernel whose scripts have saved what one costs: in each step of a decoder all
-layers run with one table, which is another one in the next step."""
+"""The same for a kernel whose scripts have saved enough to pay for another one: in each step of a
+decoder all layers run with one table, and the next step has another."""
 COST = 8
-"""Runs that it takes to record and compile a script, of which each that runs saves one."""
+"""What recording and compiling a script costs, in runs; each run of a script saves one run."""
 MOST_SAVED = 8 * COST
-"""What is remembered of that: a kernel may get other tables, which come only twice."""
+"""The most saved runs that are credited: later tables of the kernel may occur only twice."""
 MOST_SCRIPTS = 8
-"""Scripts of one kernel, which does something else for each table that it gets."""
+"""The most scripts kept per kernel, one for each table."""
 MOST_SCRIPT_LINES = 1 << 13
-"""Lines of those, but one script may be longer."""
+"""The most lines of all scripts of a kernel together; a single script may be longer."""
 MOST_COUNTS = 64
-"""Tables of which it is known how often a kernel has run with them: a model may run all its layers
-with one, and never again."""
+"""The most tables per kernel whose runs are counted: a model may run all its layers with one table
+and never use it again."""
 MOST_FAILURES = 4
-"""Tables with which a kernel was recorded in vain, of which it is the kernel's doing."""
+"""After so many failed recordings, a kernel is not recorded again."""
 REPEATABLE = frozenset(
     (
         memref.AllocaOp,
@@ -64,16 +68,16 @@ REPEATABLE = frozenset(
         tpu.WaitDmaOp,
     )
 )
-"""Effects that tell a recorder all that they do with arrays, or do nothing with them."""
+"""Operations whose effects on arrays are all reported to a recorder, or that have none."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A script, and what its runs tell."""
+    """A script, and what is reported of every run of it."""
 
     script: Script
     limits: Limits
-    """Of the run that was recorded, with the steps that it took."""
+    """The limits of the recorded run, `steps` being those that it took."""
     poison: int
     memory: dict[str, int]
     transfers: dict[str, int]
@@ -83,24 +87,25 @@ class Replay:
 class Repeats:
     """The runs of one prepared kernel, by one core and without observers.
 
-    What decides what a kernel does are some operands of its call: the sizes of its grid, and the
-    scalars that are there before it begins. Runs for which these have the same bytes are alike.
+    What a kernel does is decided by some operands of its call: the sizes of its grid, and the
+    scalars that are there before it begins. Runs in which these have the same bytes are alike; the
+    `key` of a run is a digest of them.
     """
 
     hopeless: bool = False
-    """Whether no script can do what the kernel does."""
+    """Whether it is known that no script can replace the kernel."""
     counts: OrderedDict[Hashable, int] = field(default_factory=OrderedDict[Hashable, int])
-    """How many runs were alike, by what decides it; those last that were last."""
+    """Per key the number of runs; the most recent last."""
     replays: OrderedDict[Hashable, Replay] = field(default_factory=OrderedDict[Hashable, Replay])
-    """The scripts, by the same, in the same order."""
+    """Per key the script; the most recently used last."""
     failures: int = 0
     saved: int = 0
-    """Runs that scripts have saved, without those that it has cost to make them."""
+    """Runs that scripts have saved, minus what making them has cost."""
 
     def recorder(
         self, key: Hashable, program: Any, kernel: Kernel, plan: CallPlan
     ) -> Recorder | None:
-        """Who is told of the run that begins, if it is worth it."""
+        """A recorder for the run that begins, if recording it is worth it; else None."""
         if self.hopeless or not isinstance(program, Program):
             return None
         count = self.counts[key] = self.counts.pop(key, 0) + 1
@@ -122,8 +127,10 @@ class Repeats:
         self.hopeless = self.failures >= MOST_FAILURES
 
     def keep(self, key: Hashable, replay: Replay, effects: Set[Any]) -> None:
-        """Has `replay` run in place of the kernel, a program with `effects` now that it has run: it
-        is written as it runs for the first time."""
+        """Keeps `replay`, the script of the run that has just ended, for later runs with `key`.
+
+        `effects` are those of the program, complete only now: it is compiled while it first runs.
+        """
         if not effects <= REPEATABLE:
             self.hopeless = True
             return
@@ -148,9 +155,10 @@ class Repeats:
         spare: Spare | None,
         into: Sequence[Array] | None = None,
     ) -> tuple[Replay, list[Array], float] | None:
-        """The results of a run within `limits`, and its seconds, if a script can do it.
+        """Runs the script for `key`: (what it reports, results, seconds); None if there is none.
 
-        None if something goes wrong, too: the kernel's own run says what.
+        None, too, if it does not fit `limits` and `poison`, or if it fails: the ordinary run that
+        follows reports the error.
         """
         replay = self.replays.get(key)
         if replay is None or limits.steps < replay.limits.steps:
@@ -171,8 +179,10 @@ class Repeats:
 
 
 def key_of(plan: CallPlan, arrays: Sequence[Array]) -> Hashable:
-    """What decides what a run does with `arrays`: a digest, for tables may be long, and the caller
-    may change them later."""
+    """A digest of the arrays that decide what a run does.
+
+    Not these themselves: tables may be long, and the caller may change them later.
+    """
     if not plan.deciding:
         return b""
     digest = blake2b(digest_size=32)
@@ -183,7 +193,7 @@ def key_of(plan: CallPlan, arrays: Sequence[Array]) -> Hashable:
 
 
 def _is_repeatable(program: Program, kernel: Kernel, plan: CallPlan) -> bool:
-    """Whether all that a kernel does with arrays is told to a recorder."""
+    """Whether a recorder is told of everything that the kernel does with arrays."""
     first = plan.bounds + len(kernel.prefetch)
     return program.effects <= REPEATABLE and all(
         memory_space(argument.type) in IN_PLACE or number in plan.deciding

@@ -1,6 +1,6 @@
-"""A run as one Python function: what a recorder was told, written down and compiled.
+"""Compiles what a recorder was told to one Python function.
 
-A script has memory of its own for each run, and works on the arrays of the call. It holds none.
+A script holds no arrays: it gets memory for each run, and works on the arrays of the call.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from pallasite.interpreter.values import Array, quiet
 
 @dataclass(frozen=True)
 class Script:
-    """What every run of a kernel does, and tells."""
+    """The compiled function, and what it needs to run."""
 
     text: str
-    """Its Python source, for the curious."""
+    """The Python source of the function."""
     function: Callable[..., None]
-    """Takes the bytes of operands, rooms and results."""
+    """Takes the bytes of all operands, rooms and results, in this order."""
     rooms: Sequence[Room]
     results: Sequence[ArrayType]
     length: int
-    """In lines."""
+    """The number of its lines."""
 
     @staticmethod
     def of(recorder: Recorder, inputs: int, results: Sequence[ArrayType]) -> Script:
-        """What `recorder` was told of a run with so many operands."""
+        """The script of what `recorder` was told of a run with `inputs` operands."""
         lines = once(forwarded(recorder.lines))
         lines, seen = direct(lines, recorder.kinds, recorder.bind)
         lines = chained(lines, recorder.bind)
@@ -67,8 +67,8 @@ class Script:
     def run(
         self, inputs: Sequence[Array], spare: Spare | None, into: Sequence[Array] | None = None
     ) -> tuple[list[Array], float]:
-        """The results for `inputs`, in the arrays `into` if there are any, and how many seconds
-        they took."""
+        """Returns (results for `inputs`, seconds); the results are in the arrays `into` if
+        given."""
         keep_freed()
         began = time.perf_counter()
         arrays = [_bytes(array) for array in inputs]
@@ -88,7 +88,7 @@ def _new(type: ArrayType) -> Array:
 
 
 def _bytes(array: Array) -> Block:
-    """What a script reads of an operand, and never writes."""
+    """The bytes of an operand, read-only."""
     found = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     found.flags.writeable = False
     return found
@@ -108,7 +108,7 @@ def _names(text: str) -> set[str]:
 
 
 def _in_parts(line: Line, bind: Callable[[str, Any], str]) -> Line:
-    """A copy in the parts in which that is quick."""
+    """A copy split into the parts in which NumPy copies fastest."""
     read, write = line.read, line.write
     if line.text != COPY or not isinstance(read, Box) or not isinstance(write, Box):
         return line
@@ -121,7 +121,7 @@ def _in_parts(line: Line, bind: Callable[[str, Any], str]) -> Line:
 
 
 def _views(lines: Sequence[Line], seen: Mapping[int, View]) -> dict[View, None]:
-    """The views that `lines` read and write, and take as values."""
+    """The views that `lines` read, write, or take as values."""
     found: dict[View, None] = {}
     for line in lines:
         found.update((seen[value], None) for value in line.takes if value in seen)
@@ -130,8 +130,8 @@ def _views(lines: Sequence[Line], seen: Mapping[int, View]) -> dict[View, None]:
 
 
 def _named(lines: Sequence[Line], views: Mapping[View, str], seen: Mapping[int, View]) -> list[str]:
-    """The text of `lines`, in which values take the names of those that are not used any more, but
-    for those that are `seen` in memory."""
+    """The Python text of `lines`. Names of values are reused once the value is not needed any more;
+    values in `seen` have the names of views."""
     last = {value: n for n, line in enumerate(lines) for value in line.takes + line.makes}
     names = {value: views[seen[value]] for value in last if value in seen}
     free: list[str] = []
