@@ -179,7 +179,7 @@ def wait2(op: tpu.WaitDma2Op, facts: Facts) -> Callable[..., Steps]:
 
     def fn(core: Core, semaphore: Ref, source: Ref, target: Ref, *ids: int) -> Steps:
         waited = core.wait(semaphore, target.byte_count if in_bytes else 1, at)
-        return _forgetting(source, waited) if frees and source.is_tracked else waited
+        return _forgetting(core, source, waited) if frees and source.is_tracked else waited
 
     return fn
 
@@ -192,9 +192,11 @@ def _frees_block(op: tpu.WaitDma2Op) -> bool:
     return any(reaches_block(view) for view in views_behind(op.dst, *_VIEWS))
 
 
-def _forgetting(block: Ref, waited: Steps) -> Steps:
+def _forgetting(core: Core, block: Ref, waited: Steps) -> Steps:
     yield from waited
-    block.mark_whole(written=False)
+    # Of a block that is copied in parts, another part than this one may have ended the wait.
+    if not core.machine.engine.has_to_read(block):
+        block.mark_whole(written=False)
 
 
 @effect(tpu.WaitDmaOp, blocking=True)

@@ -30,6 +30,7 @@ from pallasite.interpreter.machine.dma_rules import (
 )
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.order import Order
+from pallasite.interpreter.machine.regions import whole_region
 from pallasite.interpreter.machine.rivals import meet
 from pallasite.interpreter.machine.rounding import fill_edge, spoil_behind
 from pallasite.interpreter.machine.semaphores import Semaphore
@@ -199,6 +200,15 @@ class Engine:
             self.stir(self.random)
         elif transfer.target_semaphore.waiters or transfer.source_semaphore is not None:
             self._serve_waiters(transfer)
+
+    def has_to_read(self, ref: Ref) -> bool:
+        """Whether a transfer in flight has not read its source yet, and some of it is in `ref`."""
+        return any(
+            transfer.source.buffer is ref.buffer
+            and not transfer.read
+            and whole_region(transfer.source).overlaps(whole_region(ref))
+            for transfer in self.flying
+        )
 
     def land_passed(self, buffer: Buffer) -> None:
         """Lands what a later kernel waits for before `buffer` is copied out of VMEM, or freed.

@@ -9,6 +9,7 @@ becomes
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 from xdsl.dialects.builtin import IntegerType, VectorType, bf16, i1, i32
@@ -91,7 +92,7 @@ def _widened(
     if narrow.element_type == bf16:
         return r.to_f32(_select(mask, narrow, numbers, r))
     widening = arith.SIToFPOp if floats else arith.ExtSIOp
-    if any(str(n) == "-0.0" for n in numbers):
+    if any(n == 0 and math.copysign(1, n) < 0 for n in numbers):
         return None
     chosen = _select(mask, narrow, [int(n) for n in numbers], r)
     return r.emit(widening.create(operands=[chosen], result_types=[kind]))
