@@ -70,6 +70,8 @@ def _site(tokens: Tokens, index: int, operands: int) -> CallSite:
     tokens.expect(operands, "(")
     attributes, position = _attributes(tokens, operands)
     inputs, outputs = _function_type(tokens, position)
+    sizes = _elements(tokens, attributes.get("indices_of_shape_operands"))
+    inputs = tuple(type for number, type in enumerate(inputs) if number not in sizes)
     config = attributes.get("backend_config")
     if config is None:
         raise tokens.error(index, "expected an attribute backend_config", "bad-configuration")
@@ -217,6 +219,16 @@ def _aliases(tokens: Tokens, value: Value | None) -> tuple[tuple[int, int], ...]
         indices = [tokens.number(first) for first, _ in tokens.items(result[0])]
         pairs.append((tokens.number(operand[0]), indices[0] if indices else 0))
     return tuple(pairs)
+
+
+def _elements(tokens: Tokens, value: Value | None) -> list[int]:
+    """The elements of a `dense` attribute; such operands say the sizes of results that are known at
+    run time only, and are none of the kernel's."""
+    start, _ = value or (0, 0)
+    if tokens.word(start) != "dense":
+        return []
+    words = range(start + 2, tokens.after(start + 1) - 1)
+    return [tokens.number(index) for index in words if tokens.kind(index) == "word"]
 
 
 Tensors = tuple[TensorType[Attribute], ...]

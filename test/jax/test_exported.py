@@ -20,7 +20,10 @@ from jax.experimental.serialize_executable import (  # noqa: E402
 from jax.sharding import Mesh, NamedSharding  # noqa: E402
 from jax.sharding import PartitionSpec as P  # noqa: E402
 
-from pallasite.diagnostics import Unsupported  # noqa: E402
+from pallasite import lower  # noqa: E402
+from pallasite.diagnostics import Unsupported, VerifyError  # noqa: E402
+from pallasite.dialects.kernel_call import call_of  # noqa: E402
+from pallasite.frontend import read  # noqa: E402
 from pallasite.jax import simulate, trace  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -69,6 +72,20 @@ def test_symbolic_shapes_become_dynamic_grids() -> None:
         np.testing.assert_array_equal(both(ramp(8)), 16 * ramp(8) + 14)
         with pytest.raises(ValueError, match="Division had remainder 1"):
             program.call(ramp(9))
+
+
+def test_text_of_symbolic_shapes_has_arrays_of_unknown_size() -> None:
+    """The operand that says the size of the result, which the kernel does not have, is left out."""
+    program = export.export(jax.jit(doubled), platforms=["tpu"])(symbolic())
+    with simulate():
+        text = jax.jit(program.call).trace(ramp(16)).lower(lowering_platforms=("tpu",)).as_text()
+    module = read(text, "symbolic")
+    call = call_of(module)
+    assert call is not None
+    assert [str(kind) for kind in call.operands] == ["tensor<i32>", "tensor<?x128xf32>"]
+    with pytest.raises(VerifyError) as refused:
+        lower(module, form="tiles", target="v5e")
+    assert refused.value.code == "unknown-size"
 
 
 def test_outside_of_simulations_nothing_changes() -> None:

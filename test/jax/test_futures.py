@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,14 @@ def test_refs_outside_of_hbm(form: str, space: Any) -> None:
 
     with simulate(form=form):
         assert f()[0, 5] == 5
+
+
+@pytest.mark.parametrize("function", [start, jax.jit(start)])
+def test_programs_that_return_semaphores(function: Any) -> None:
+    """JAX's error, which names an attribute of its own, says what semaphores are for."""
+    with simulate(), pytest.raises(AttributeError) as error:
+        function(jnp.ones((8, 128)))
+    (note, *_) = error.value.__notes__
+    assert Path(__file__).name in note
+    assert "for other kernels of the same program" in note
+    assert "in one function under jax.jit" in note

@@ -32,6 +32,7 @@ from pallasite.jax.call_faults import (
     FAULTS_OF_LOWERED_KERNELS,
     FAULTS_OF_MAPPING,
     FAULTS_OF_MAPS,
+    FAULTS_OF_RESULTS,
     FAULTS_OF_STEPS,
 )
 from pallasite.jax.captured import replace_function
@@ -64,6 +65,7 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     _explain_kernels(simulating)
     _explain_maps(simulating)
     _explain_meshes(simulating)
+    _explain_results(simulating)
     grid_spec: Any = pallas_core.GridSpec
     result: Any = pallas_core._convert_out_shape_to_aval
     step: Any = pallas_core.axis_frame
@@ -163,6 +165,18 @@ def _explain_meshes(simulating: Callable[[], bool]) -> None:
 
     mpmd._mpmd_map = explained_kernels
     replace_function(pallas_core.core_map, explained_maps)
+
+
+def _explain_results(simulating: Callable[[], bool]) -> None:
+    """The error of a program that returns a semaphore: arrays of them have no values."""
+    semaphores: Any = pallas_core.AbstractSemaphoreTyRules
+    made = "global_sharded_result_handler"
+
+    def array_of(*_: Any) -> Any:
+        raise AttributeError(f"type object {semaphores.__name__!r} has no attribute {made!r}")
+
+    if not hasattr(semaphores, made):
+        setattr(semaphores, made, staticmethod(_explained(simulating, array_of, FAULTS_OF_RESULTS)))
 
 
 _KNOWN = FAULTS_OF_SUBCORES + FAULTS_OF_SHAPES + FAULTS + FAULTS_OF_LOOPS + FAULTS_OF_CALLS
