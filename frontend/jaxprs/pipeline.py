@@ -16,6 +16,9 @@ from pallasite.frontend.jaxprs.rules import Result, rule
 from pallasite.frontend.jaxprs.tracer import Equation, Surroundings, Tracer, Value
 from pallasite.frontend.jaxprs.windows import axis_semantics, grid_sizes, name_arguments, window
 
+STEPS = "a grid has an int32 number of steps along each axis, got {}"
+STEPS_ADVICE = "write n // 2 instead of n / 2, or n.astype(jnp.int32)"
+
 
 @rule(*primitives(tpu_pipeline, "emit_pipeline_p"))
 def _emit_pipeline(e: Equation) -> Result:
@@ -27,7 +30,7 @@ def _emit_pipeline(e: Equation) -> Result:
         return [next(arguments) for _ in range(count)]
 
     captured = [take(len(m.index_map_jaxpr.consts)) for m in grid_mapping.block_mappings]
-    bounds = [tracer.value(v) for v in take(grid_mapping.num_dynamic_grid_bounds)]
+    bounds = [_bound(e, v) for v in take(grid_mapping.num_dynamic_grid_bounds)]
     offsets = _offsets(e, take(params["_num_extra_dynamic"]))
     closed_over = take(params["body_consts_len"])
     refs = _refs(tracer, params["args_tree"].unflatten(list(arguments)))
@@ -68,6 +71,18 @@ def _emit_pipeline(e: Equation) -> Result:
         )
     )
     return []
+
+
+def _bound(e: Equation, number: Value) -> SSAValue:
+    """The size of an axis of the grid, known at run time."""
+    bound = e.tracer.value(number)
+    if bound.type != i32:
+        raise e.unsupported(
+            STEPS.format(bound.type),
+            STEPS_ADVICE,
+            code="unsupported-type",
+        )
+    return bound
 
 
 def _offsets(e: Equation, dynamic: list[Value]) -> list[SSAValue]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax")
@@ -235,6 +236,12 @@ FAULTS: dict[str, Fault] = {
     ),
     "map by a table": (
         lambda: mapped(lambda i: (BLOCKS[i], 0)),
+        "lambda i, table: (table[i], 0)",
+        maps_by_a_table,
+        2 * jnp.roll(X, 8, 0),
+    ),
+    "map by an array of NumPy": (
+        lambda: mapped(lambda i: (np.array(BLOCKS)[i], 0)),
         "lambda i, table: (table[i], 0)",
         maps_by_a_table,
         2 * jnp.roll(X, 8, 0),

@@ -156,6 +156,12 @@ FAULTS: dict[str, Fault] = {
         of_value(lambda x: jnp.where(x > 0, x, 0)),
         jnp.maximum(X, 0),
     ),
+    "an array of NumPy": (
+        of_numbers(lambda s, x: x * np.array([2, 3, 4, 5])[s[0]], NUMBER[None]),
+        "keep tables in SMEM instead of arrays of NumPy: ref[i]",
+        of_numbers(lambda s, x: x * s[0], NUMBER[None]),
+        X * 3,
+    ),
     "item()": (
         of_value(lambda x: x * x[0, 0].item()),
         "as it is",

@@ -282,7 +282,7 @@ FAULTS_OF_MAPS = (
         ("choose with jnp.where: lambda i: (jnp.where(i == 0, 1, 0), 0)",),
     ),
     Fault(
-        jax.errors.TracerIntegerConversionError,
+        (jax.errors.TracerIntegerConversionError, jax.errors.TracerArrayConversionError),
         "",
         "Python looks up when an index map is traced, and the numbers of the grid are known later",
         (

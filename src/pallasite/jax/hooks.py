@@ -51,6 +51,7 @@ from pallasite.jax.failures import (
     surfacing_diagnostics,
     without_tpu_options,
 )
+from pallasite.jax.grid_bounds import check_bounds
 from pallasite.jax.interpreted import TALLY, count_questions
 from pallasite.jax.kept_counts import check_counts
 from pallasite.jax.kept_pipelines import keep_pipelines
@@ -210,6 +211,7 @@ def _explaining_others(params: dict[str, Any]) -> AbstractContextManager[None]:
 def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
     _check([params["jaxpr"]])
     check_tangents(params)
+    check_bounds(ctx.avals_in, params)
     if params["jaxpr"].constvars:
         raise ValueError("Cannot lower a pallas_call with constants.")
     return tpu_rules.pallas_call_tpu_lowering_rule(ctx, *operands, **params)

@@ -103,7 +103,10 @@ FAULTS = (
         jax.errors.TracerArrayConversionError,
         "",
         "NumPy computes when the kernel is traced, and this value is known when it runs",
-        ("use the function of jax.numpy",),
+        (
+            "use the function of jax.numpy",
+            "keep tables in SMEM instead of arrays of NumPy: ref[i]",
+        ),
     ),
     Fault(
         jax.errors.ConcretizationTypeError,
