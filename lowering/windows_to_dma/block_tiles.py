@@ -1,9 +1,12 @@
-"""Tiles of the buffers that hold what the TPU compiler would hold in its own.
+"""Explicit tilings for buffers that would otherwise get larger tiles than the blocks they hold.
 
-The newer compilers tile 16-bit rows that a kernel allocates by whole registers of 16 rows, those of
-its blocks by 8 (`reference_tiles.has_large_halves`); all of them tile bytes by 32 rows, but blocks
-of some arrays by 8 (`reference_tiles.rows_of_tiles`). A body that takes 8 rows of one at a place
-known at run time would be refused in the buffer that the block becomes, so this says its tiles:
+The TPU compiler tiles a block that its own pipeline holds and a buffer that the kernel allocates
+differently: on newer generations 16-bit buffers have tiles of 16 rows, blocks tiles of 8
+(`reference_tiles.has_large_halves`); on all generations 8-bit buffers have tiles of 32 rows, and
+blocks of some arrays tiles of 8 (`reference_tiles.rows_of_tiles`). In form `dma` a block is held by
+a buffer that the kernel allocates. A body that accesses 8 rows at an offset known at run time,
+which is legal for the block, would then cut a tile of the buffer and be refused. Such a buffer gets
+the tiling of its block:
 
     %w = memref.alloca() : memref<2x32x256xbf16, vmem>
 becomes
@@ -31,8 +34,11 @@ from pallasite.targets import Target
 
 
 def keep_tiles(buffers: Iterable[tuple[Operation, int]], target: Target) -> None:
-    """Gives buffers, of rank 2 or more, the tiles of what they hold, which have so many rows, where
-    the body cuts those that they have otherwise."""
+    """Gives each buffer whose own tiles the body would cut the smaller tiles of its block.
+
+    `buffers` are allocations of memrefs of rank 2 or more, each with the number of rows in a tile
+    of the block (or scratch) that it holds.
+    """
     for buffer, rows in buffers:
         _keep_tiles(buffer, rows, target)
 
@@ -57,17 +63,18 @@ def _keep_tiles(buffer: Operation, rows: int, target: Target) -> None:
 
 
 def _cuts(view: SSAValue, rows: int) -> bool:
-    """Whether anything in the rows of `view`, which lie in tiles of `rows`, is not whole tiles."""
+    """Whether a use of `view` would cut a tile if its tiles had `rows` rows."""
     return any(_cuts_at(use.operation, rows) for use in view.uses)
 
 
 def _cuts_at(op: Operation, rows: int) -> bool:
+    """Whether `op` takes a part of its ref, or accesses it, at rows that may be inside a tile."""
     if isinstance(op, tpu.MemrefSliceOp):
         size, held = op.result.type.get_shape()[-2], op.mem_ref.type.get_shape()[-2]
         whole = size == held or (size % rows == 0 and remainder(op.base_idx[-2], rows) == 0)
         return not whole or _cuts(op.result, rows)
     if isinstance(op, tpu.MemrefSqueezeOp):
-        # Without its rows, a view is of tiles of which each has one.
+        # A view without the dimension of rows has another tiling altogether.
         old, new = op.input.type.get_shape(), op.result.type.get_shape()
         return old[-2:] != new[-2:] or _cuts(op.result, rows)
     if isinstance(op, tpu.MemrefBitcastOp):

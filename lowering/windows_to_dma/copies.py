@@ -1,4 +1,4 @@
-"""Views of refs, and DMAs and what counts them, as operations of the `tpu` dialect."""
+"""Writes views of refs, DMAs and DMA semaphores as operations of the `tpu` dialect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ def memref_type(value: SSAValue) -> MemRefType[Attribute]:
 def slice_of(
     build: ScalarBuilder, base: SSAValue, start: Sequence[Scalar], sizes: Sequence[Scalar]
 ) -> SSAValue:
-    """`tpu.memref_slice` of `base`, or `base` itself if that is all of it."""
+    """`tpu.memref_slice` of `base`: `sizes` elements from `start` in each dimension.
+
+    A slice that is all of `base` is `base` itself. Sizes known only at run time are dynamic in the
+    type of the result.
+    """
     type = memref_type(base)
     if all(known(s) == 0 for s in start) and tuple(sizes) == type.get_shape():
         return base
@@ -58,7 +62,7 @@ def squeeze_to(build: ScalarBuilder, view: SSAValue, shape: Sequence[int]) -> SS
 def start_copy(
     build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
 ) -> Operation:
-    """Starts the copy of `source` to `target`, which `semaphore` counts."""
+    """Starts a DMA from `source` to `target`, which signals the DMA semaphore `semaphore`."""
     properties = operand_segments(1, 0, 1, 1, 0, 0, 0)
     return build.emit(made(EnqueueDmaOp, (source, target, semaphore), (), properties))
 
@@ -66,19 +70,19 @@ def start_copy(
 def wait_copy(
     build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
 ) -> None:
-    """Waits for such a copy."""
+    """Waits on `semaphore` until a copy of `source` to `target` has landed."""
     properties = operand_segments(1, 1, 1, 0, 0)
     build.emit(made(WaitDma2Op, (semaphore, source, target), (), properties))
 
 
 def copy(build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue) -> None:
-    """Copies and waits."""
+    """Copies `source` to `target` and waits until the copy has landed."""
     start_copy(build, source, target, semaphore)
     wait_copy(build, source, target, semaphore)
 
 
 def dma_semaphores(build: ScalarBuilder, count: int, hint: str) -> SSAValue:
-    """`count` new DMA semaphores, of rank 0 if there is one, named `hint`."""
+    """Allocates `count` DMA semaphores as a ref named `hint`, of rank 0 if `count` is 1."""
     shape = () if count == 1 else (count,)
     type = memref_of(DMASemaphoreType(), shape, _SEMAPHORES)
     return build.emit(made(SemAllocOp, (), (type,)), hint).results[0]

@@ -1,7 +1,10 @@
-"""Which box of an array a window covers.
+"""Which box of an array a block of a window covers: where a transfer starts and how much it moves.
 
-Address and size of a transfer follow spec/pallas_semantics.md section 2.4. A block that overruns
-its array is cut to whole tiles of the array, whose memory is padded to whole tiles.
+The rules are those of spec/pallas_semantics.md section 2.4. A block that overruns its array is cut,
+and the cut size is rounded up to whole tiles, because the memory of arrays is padded to whole
+tiles. Blocks of 256 rows of an f32 array of 300 rows (tiles of 8 rows):
+
+    block 0: rows 0 to 255, 256 rows       block 1: rows 256 to 299, 48 rows are copied
 """
 
 from __future__ import annotations
@@ -20,19 +23,21 @@ from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, kno
 from pallasite.passes.ranges import Range
 
 LARGEST = 2**31 - 1
-"""The largest number that a scalar holds."""
+"""The largest i32."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a block that exists: its start in the array and in the block, and its size."""
+    """The part of a block that lies in its array, in elements of each dimension."""
 
     start: tuple[Scalar, ...]
+    """Where it starts in the array."""
     inner: tuple[Scalar, ...]
+    """Where it starts in the block; not 0 where an element window begins in front of its array."""
     sizes: tuple[Scalar, ...]
 
     def rows(self, build: ScalarBuilder, first: Scalar, count: int) -> Box:
-        """`count` of the rows, from row `first` of the box."""
+        """The box of `count` rows (second minor dimension) from row `first` of this one."""
         start, inner = (
             (*starts[:-2], build.add(starts[-2], first), starts[-1])
             for starts in (self.start, self.inner)
@@ -42,12 +47,20 @@ class Box:
 
 @dataclass(frozen=True)
 class Extent:
-    """One dimension of a window: array size, block size, tile, and what the index may be."""
+    """One dimension of a window.
+
+    `blocked`, `element` and `sized` each turn a result of the index map into a column of a `Box`:
+    start in the array, start in the block, and size, all in elements.
+    """
 
     size: int
+    """Elements of the array."""
     block: int
+    """Elements of a block."""
     tile: int
+    """Elements of a tile of the array: transfers move whole ones."""
     indices: Range
+    """The values that the index map may give."""
 
     @property
     def blocks(self) -> int:
@@ -62,12 +75,15 @@ class Extent:
 
     @property
     def overruns(self) -> bool:
-        """Whether a numbered block may lie partly outside the array."""
+        """Whether a block, counted in whole blocks, may lie partly outside the array."""
         whole, rest = divmod(self.size, self.block)
         return rest != 0 and (self.indices.high is None or self.indices.high >= whole)
 
     def overruns_padded(self, low: int) -> bool:
-        """The same for a block that starts at any element of the array padded by `low`."""
+        """Whether a block of an element window may lie partly outside the array.
+
+        Its index is an element of the array with `low` elements of padding in front.
+        """
         return self._before(low) or self._behind(low)
 
     def _before(self, low: int) -> bool:
@@ -78,7 +94,7 @@ class Extent:
         return last is None or last - low + self.block > self.size
 
     def blocked(self, build: ScalarBuilder, index: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-        """Start in the array, start in the block and size of block number `index`."""
+        """The column of the box of block number `index`, which starts at `index * block`."""
         start = build.mul(self._bounded(build, index), self.block)
         if known(start) is None and self.block % self.tile and self.block >= self.size:
             # The block spans the dimension, so its number is 0 wherever it is legal.
@@ -92,8 +108,12 @@ class Extent:
         return start, 0, build.select(build.equal(index, whole), cut, self.block)
 
     def _bounded(self, build: ScalarBuilder, index: Scalar) -> Scalar:
-        """`index`, or another one outside the array whose first element is a number of 32 bits:
-        what wraps around might be inside. Numbers that are read from a table are taken as small."""
+        """`index`, moved closer to 0 where `index * block` would overflow an i32.
+
+        A product that wraps around could land inside the array; the index that replaces it still
+        lies outside. An index whose range is not known, such as one read from a table in SMEM, is
+        taken as small enough.
+        """
         most = LARGEST // self.block
         low, high = self.indices.low, self.indices.high
         if high is not None and high > most:
@@ -103,7 +123,11 @@ class Extent:
     def element(
         self, build: ScalarBuilder, index: Scalar, low: int
     ) -> tuple[Scalar, Scalar, Scalar]:
-        """The same for a window that starts at element `index` of the array padded by `low`."""
+        """The column of the box of an element window that starts at element `index`.
+
+        Elements are those of the array with `low` elements of padding in front; what lies in the
+        padding is not copied.
+        """
         start = build.sub(index, low) if low else index
         inner: Scalar = 0
         if self._before(low):
@@ -118,17 +142,19 @@ class Extent:
     def sized(
         self, build: ScalarBuilder, start: Scalar, size: Scalar
     ) -> tuple[Scalar, Scalar, Scalar]:
-        """The same for a slice of `size` elements from `start`, of whole tiles.
+        """The column of the box of a bounded slice: `size` elements from element `start`.
 
-        One that overruns the array ends with the array's last tile. As JAX does, its size is
-        promised, and of where it begins nothing but what the index map says.
+        One that overruns the array ends with the array's last tile. As in JAX's pipelines, the size
+        is promised (`tpu.assume_multiple`) to be whole tiles; nothing is promised of the start, so
+        the index map itself has to show that it is aligned.
         """
         size = build.smallest(size, build.sub(self._round_up(self.size), start))
         exact = known(size)
         if exact is None and self.tile > 1:
             size = self._assume_aligned(build, size)
         elif exact is not None and exact % self.tile:
-            # Nobody may promise that of a constant: as in JAX's pipelines, it is one of two.
+            # A promise about a constant that is no multiple is refused, so, as in JAX's pipelines,
+            # the constant is hidden in a selection between two numbers.
             operands = build.value(0, i1), build.value(self._round_up(exact)), build.value(exact)
             size = self._assume_aligned(build, build.made(arith.SelectOp, operands, i32))
         return start, 0, size
@@ -141,7 +167,10 @@ class Extent:
 
 
 def transfer_tiles(array: MemRefType[Attribute]) -> tuple[int, ...]:
-    """The granule of a transfer in each dimension of `array`."""
+    """The elements in each dimension of `array` of which a transfer moves whole multiples.
+
+    These are the array's inferred tiles; of rank 1, the 128 words of one row of a register.
+    """
     shape, bits = array.get_shape(), bit_width(array)
     if len(shape) == 1:
         return (LANES * packing(bits),)

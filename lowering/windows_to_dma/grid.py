@@ -1,4 +1,7 @@
-"""Grids: the points that a core runs through, as scalars known now or later."""
+"""The iteration space of a kernel or pipeline: its points, their order, and a core's part of it.
+
+Bounds and indices are `Scalar`s: integers known now, or SSA values that the kernel computes.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ class Grid:
 
     bounds: tuple[Scalar, ...]
     origin: tuple[Scalar, ...] = ()
-    """Where in the kernel's grid the core's part of it begins; nothing for the whole grid."""
+    """Where in the kernel's grid the part of this core begins; () for the whole grid."""
     whole: tuple[Scalar, ...] = ()
-    """The bounds of the kernel's grid, if they are others."""
+    """The bounds of the kernel's grid; () if they are `bounds`."""
 
     @property
     def totals(self) -> tuple[Scalar, ...]:
@@ -32,7 +35,10 @@ class Grid:
         return self.whole or self.bounds
 
     def part(self, build: ScalarBuilder, split: CoreSplit, core: SSAValue) -> Grid:
-        """The part of this whole grid that `core` runs: `CoreSplit.part`, written as operations."""
+        """The part of this grid that core number `core` runs, as `CoreSplit.part` computes it.
+
+        A size that `split.cores` does not divide gives one index more to each of the first cores.
+        """
         size = self.bounds[split.axis]
         share = build.divide(size, split.cores)
         rest = build.sub(size, build.mul(share, split.cores))
@@ -45,14 +51,14 @@ class Grid:
         return Grid(tuple(bounds), tuple(origin), self.bounds)
 
     def place(self, build: ScalarBuilder, point: Point) -> Point:
-        """Where in the kernel's grid a point of this part lies."""
+        """The indices in the kernel's grid, as `program_id` gives them, of a point of this part."""
         if not self.origin:
             return point
         return tuple(build.add(p, o) for p, o in zip(point, self.origin, strict=True))
 
     @property
     def varying(self) -> list[int]:
-        """The axes that may have more than one point."""
+        """The axes that may have more than one index."""
         return [axis for axis, bound in enumerate(self.bounds) if known(bound) != 1]
 
     def steps(self, build: ScalarBuilder) -> Scalar:
@@ -86,7 +92,11 @@ class Grid:
         return tuple(result)
 
     def advances(self, index: Index, point: Point) -> bool:
-        """Whether a block index that is `index` at `point` surely changes with every step."""
+        """Whether an index map that gives `index` at `point` surely changes with every step.
+
+        That is so if the fastest axis has a bound known now, above 1, and its index is one of the
+        results as it is; or if the indices of all varying axes are.
+        """
         varying = self.varying
         fastest = varying[-1:] if varying and known(self.bounds[varying[-1]]) is not None else []
         return any(

@@ -1,8 +1,9 @@
 """Index maps: evaluates a window's `transform_i` function where the schedule needs its block.
 
 A map takes the grid indices and the scalar-prefetch memrefs and returns one i32 per dimension of
-the block (spec/tpu_dialect.md section 4.2). It is evaluated for the previous, the current and the
-next step by copying its operations, folded where operands are known.
+the block (spec/tpu_dialect.md section 4.2). To evaluate it for a step, its operations are copied to
+the insertion point; operations whose operands are known now are folded instead. With a grid of one
+axis and the map `(i) -> (i, 0)`, nothing is copied: the results are the step and 0.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _Known = dict[SSAValue, Scalar]
 
 
 def acts(function: FuncOp) -> bool:
-    """Whether an index map does more than compute, read and allocate: it prints or asserts."""
+    """Whether an index map does something besides computing its results: it prints or asserts."""
     inner = (op for block in function.body.blocks for op in block.walk())
     return any(isinstance(op, ACTS_OF_MAPS) for op in inner)
 
@@ -34,7 +35,11 @@ def acts(function: FuncOp) -> bool:
 def evaluate(
     build: ScalarBuilder, function: FuncOp, arguments: Sequence[Scalar], bounds: Sequence[Scalar]
 ) -> tuple[Scalar, ...]:
-    """The block index that `function` gives for `arguments`; `bounds` are the grid's sizes."""
+    """The block index that the index map `function` gives for `arguments`.
+
+    `arguments` are the grid indices and the prefetched refs; `bounds` are the sizes of the grid,
+    which replace `tpu.iteration_bound`.
+    """
     block = function.body.block
     scalars: _Known = dict(zip(block.args, arguments, strict=True))
     for op in block.ops:
@@ -61,7 +66,10 @@ def evaluate(
 
 
 def bind(op: Operation, build: ScalarBuilder, bounds: Sequence[Scalar]) -> None:
-    """Lets what is in `op` use `bounds`, the sizes of the grid, instead of asking for them."""
+    """Replaces each `tpu.iteration_bound` in `op` by the size of its grid axis in `bounds`.
+
+    Raises a `VerifyError` for an axis that the grid does not have.
+    """
     for inner in op.walk():
         if isinstance(inner, IterationBoundOp):
             inner.result.replace_all_uses_with(build.value(_bound_of(inner, bounds)))
@@ -108,7 +116,10 @@ def _fold(op: Operation, scalars: _Known) -> Scalar | None:
 
 
 def ranges(function: FuncOp, bounds: Sequence[int | None]) -> tuple[Range, ...]:
-    """What each result of index map `function` may be over a grid; a bound may be unknown."""
+    """The range of each result of the index map `function` over a grid with `bounds`.
+
+    A bound of None is known only at run time.
+    """
     block = function.body.block
     found: dict[SSAValue, Range] = {}
     for argument, bound in zip(block.args, bounds, strict=False):

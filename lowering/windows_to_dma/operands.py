@@ -1,8 +1,10 @@
-"""Operands of a windowed kernel: which are pipelined, which copied once, which left as they are.
+"""Operands of a kernel with windows: which are pipelined, which copied once, which left in place.
 
-What the program keeps in VMEM is worked on there: a transfer into it may outlive the kernel.
-A window is trivial if its block is the whole array and its index is always zero
-(spec/pallas_semantics.md sections 1.4 and 2.1).
+An operand without a window is left where it is if it is in HBM, SMEM or semaphore memory, or if the
+program around the kernel keeps the array in VMEM (a transfer into it may outlive the kernel); else
+it is copied once. A window is trivial if its block is the whole array and its index is always zero
+(spec/pallas_semantics.md sections 1.4 and 2.1): its operand is copied once if the kernel sees it in
+VMEM, else left where it is. The blocks of all other windows are pipelined.
 """
 
 from __future__ import annotations
@@ -35,11 +37,12 @@ class Role(Enum):
     """What becomes of an operand."""
 
     WHOLE = auto()
-    """The body goes on using the array where it is."""
+    """The body uses the array where it is; nothing is copied."""
     COPIED = auto()
-    """One buffer, filled before and emptied after all steps."""
+    """The whole array is copied: an input into a buffer before the first step, an output out of
+    one after the last step."""
     PIPELINED = auto()
-    """Blocks are copied while the body works."""
+    """Blocks are copied while the body works on other blocks."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,12 @@ class Operand:
     location: LocationAttr
     index_map_or_none: FuncOp | None = None
     ranges: tuple[Range, ...] = ()
-    """What each result of the index map may be."""
+    """The values that each result of the index map may take."""
     shares: int | None = None
-    """Of an output held whole: the input held whole whose array, and so whose buffer, it shares."""
+    """For a copied output without a window that aliases such an input: the position of that input
+    among the operands. Both have one buffer."""
     number: int | None = None
-    """Its place among the inputs of the call, or among its outputs."""
+    """Its position among all operands of the call (an input) or among its results (an output)."""
 
     @property
     def block_type(self) -> MemRefType[Attribute]:
@@ -68,7 +72,7 @@ class Operand:
 
     @property
     def block(self) -> tuple[int, ...]:
-        """The sizes of a block; of the whole array if it is not cut."""
+        """The shape of a block; of the whole array if there is no window."""
         return self.window.bounds or self.block_type.get_shape()
 
     @property
@@ -80,20 +84,27 @@ class Operand:
 
     @property
     def buffers(self) -> int:
-        """Blocks that VMEM holds at once: as asked for, else two, or one of an output that is
-        revisited."""
+        """The number of blocks in the window buffer: what the window asks for, else one for an
+        output whose blocks are revisited, else two."""
         return self.window.buffers or (1 if self.output and self.window.revisits else 2)
 
     @property
     def stride(self) -> int:
-        """Elements between blocks of rank 1: in VMEM, each starts with a whole register."""
+        """For blocks of rank 1: elements from one to the next in their buffer.
+
+        In VMEM each block starts at a whole register (1024 words), in SMEM they are adjacent.
+        """
         if memory_space(self.block_type) == "smem":
             return self.block[0]
         register = SUBLANES * LANES * packing(bit_width(self.block_type))
         return -(-self.block[0] // register) * register
 
     def buffer_type(self, buffers: int) -> MemRefType[Attribute]:
-        """A window buffer of `buffers` blocks; blocks of rank 1 lie behind each other."""
+        """The type of a window buffer of `buffers` blocks.
+
+        Blocks of 8x128 in two buffers give 2x8x128; blocks of rank 1 lie behind each other in a
+        buffer of rank 1, so blocks of 1000 of f32 give 2048.
+        """
         shape = self.block
         if buffers > 1:
             shape = (buffers * self.stride,) if len(shape) == 1 else (buffers, *shape)
@@ -102,19 +113,25 @@ class Operand:
 
     @property
     def role_name(self) -> str:
-        """What it is in the call, with its number there if that is known."""
+        """What messages call it, such as `input 2`; without the number if that is not known."""
         role = "output" if self.output else "input"
         return role if self.number is None else f"{role} {self.number}"
 
     def hint(self, what: str) -> str:
-        """The name of something of this operand."""
+        """The SSA name of something that belongs to this operand, such as `x_window`."""
         return f"{self.argument.name_hint or self.role_name.replace(' ', '')}_{what}"
 
 
 def classify(
     kernel: Kernel, call: Call | None, functions: Mapping[str, FuncOp]
 ) -> tuple[Operand, ...]:
-    """The operands of `kernel`; raises if the call is needed and missing, or does not fit."""
+    """The inputs and outputs of `kernel` with their roles, in the order of its arguments.
+
+    `functions` are the functions of the module, among them index maps. Raises a `UsageError` if the
+    shapes of arrays are needed and `call` is None, or if the call does not fit the kernel; a
+    `VerifyError` for a wrong window or index map; `Unsupported` for blocks in other memory than
+    VMEM and SMEM.
+    """
     count = len(kernel.operands)
     inputs = count
     dynamic = sum(bound == DYNAMIC for bound in kernel.grid or ())
@@ -154,7 +171,10 @@ def classify(
 def _sharing(
     operands: Sequence[Operand], call: Call | None, first: int, inputs: int
 ) -> Iterator[Operand]:
-    """`operands`; outputs without window share the buffer of the input that they alias."""
+    """`operands`, where outputs without a window share the buffer of the input that they alias.
+
+    `first` operands of the call come before the inputs: dynamic bounds and scalar prefetch.
+    """
     aliases = {inputs + output: n - first for n, output in (call.aliases if call else ())}
     for n, operand in enumerate(operands):
         source = aliases.get(n)
@@ -175,6 +195,11 @@ def _classify(
     output: bool,
     held: bool,
 ) -> Operand:
+    """The operand that is `argument` of the kernel.
+
+    `shape` is that of its array, None without a call; `held` says that the program around the
+    kernel keeps the array in VMEM.
+    """
     location = _location(kernel.func, argument)
     if not isinstance(argument.type, MemRefType):
         raise VerifyError(
@@ -208,7 +233,7 @@ def _classify(
 
 
 def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand) -> Operand:
-    """`operand` with its index map, as trivial as its window is."""
+    """`operand`, which has a window, with its index map and its role."""
     window, shape = operand.window, operand.type.get_shape()
     position = position_of(operand.location)
     index_map = functions.get(window.transform or "")
@@ -231,7 +256,8 @@ def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand)
             "revisit-mode", "an output whose blocks are revisited has one buffer, got 2", position
         )
     padded = any(window.low or ()) or any(window.high or ())
-    # Trivial is what does not even mention an axis of several steps, whatever its values.
+    # An index that depends on an axis of several steps is not trivial even if it is always 0, so
+    # the bounds of such axes are taken as unknown here.
     fixed = ranges(index_map, [bound if bound == 1 else None for bound in bounds])
     trivial = operand.block == shape and not padded and all(r == _ZERO for r in fixed)
     space = memory_space(operand.block_type)
@@ -252,7 +278,8 @@ def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand)
 
 
 def _location(function: FuncOp, argument: BlockArgument) -> LocationAttr:
-    """The function's location, else that of the first operation that uses `argument`."""
+    """Where messages about `argument` point: the function's location if that is known, else that
+    of the first operation that uses `argument`."""
     if position_of(function.location) is None:
         # The uses of a value are listed from the last to the first.
         for use in reversed(list(argument.uses)):

@@ -1,7 +1,9 @@
-"""Copies that fill the first part of a block say how large the block is.
+"""Records the sizes of blocks at copies, written by JAX's own pipelines, that fill a block in part.
 
-JAX's own pipelines find out how long that part is, at the edge of an array and of bounded slices.
-Later passes may find that out, too, and leave nothing of how it was done.
+Such a pipeline computes at run time how much of a block lies in its array, and copies that much to
+the start of a slot. The body loads the whole slot, and the rest of it is undefined. The form of
+that computation shows how large the block is (`dialects.promises.edges_of_copy`), but later passes
+may simplify it until nothing shows, so the sizes are recorded before they run.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pallasite.dialects.walking import of_kind
 
 
 def mark_partial_blocks(function: FuncOp) -> None:
-    """Gives those copies the attribute `tpu.block`."""
+    """Gives those copies in `function` the attribute `tpu.block`, the sizes of their block."""
     for copy in of_kind(function, tpu.EnqueueDmaOp):
         edges = edges_of_copy(copy)
         if edges:

@@ -2,6 +2,8 @@
 
 The pipeline schedule is written once, over `Scalar`s. A grid axis of size 1, a single step or a
 constant index map then leave no operation behind, and a condition known now leaves no `scf.if`.
+`build.add(%i, 0)` is `%i`, `build.mul(2, 3)` is the integer 6, and `build.when(1, write)` writes in
+place.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from pallasite.lowering.creation import made
 from pallasite.passes.scalar_folds import FOLDS
 
 Scalar = int | SSAValue
-"""An i32 or index; an i1 known now is 0 or 1."""
+"""An i32, index or i1: a Python integer if it is known now (an i1 is then 0 or 1)."""
 
 _Integer = type[
     arith.AddiOp | arith.SubiOp | arith.MuliOp | arith.DivSIOp | arith.MinSIOp | arith.MaxSIOp
@@ -83,7 +85,7 @@ class ScalarBuilder:
         return op
 
     def keep(self, op: Operation) -> Operation:
-        """Inserts `op`, an operation of the user's, with its own location."""
+        """Inserts `op`, which comes from the user's kernel, with its own location."""
         self._block.add_op(op)
         return op
 
@@ -123,9 +125,9 @@ class ScalarBuilder:
         self.emit(scf.IfOp(self.value(condition), (), [then]))
 
     def once(self, op: Operation, *, everywhere: bool = True) -> SSAValue:
-        """The result of `op`, or of an equal operation written before.
+        """The result of `op`, or of an equal operation written before; `op` is erased then.
 
-        `everywhere` says that an equal operation in an enclosing block counts too.
+        With `everywhere`, operations in enclosing blocks count too, else only those in this one.
         """
         key = (
             type(op), tuple(op.operands), tuple(op.properties.items()), tuple(op.result_types),
@@ -145,7 +147,7 @@ class ScalarBuilder:
         properties: Mapping[str, Attribute] = MappingProxyType({}),
         hint: str | None = None,
     ) -> SSAValue:
-        """The result of the operation `kind`, written unless an equal one was before."""
+        """The result of a new operation of class `kind`, or of an equal one written before."""
         key = (kind, operands, tuple(properties.items()), (result,))
         known = self._known(key)
         if known is None:

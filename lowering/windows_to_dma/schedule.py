@@ -1,11 +1,18 @@
 """The pipeline schedule: when blocks are fetched, awaited, stored and released.
 
 Events and their order are those of spec/pallas_semantics.md section 2.3, for inputs of any number
-of buffers and outputs of one or two. A loop-carried slot number per operand of several buffers says
-which of them the body sees. Of two, the other one receives the next block of an input, and still
-holds the previous block of an output. (The counters of section 2.3 stay in step: `ci = wi + 1` when
-a fetch starts, `wo = co - 1` when a store is awaited; so one number per operand replaces both.) An
-input of more buffers carries the slot of its next fetch, too.
+of buffers and outputs of one or two. For an input and an output of two buffers each, whose blocks
+change with every step, the phases of one step are (k>slot is a transfer of block k into a slot):
+
+    start fetch s+1 > 1-slot;  wait for fetch of block s;  body;
+    start store s < slot;      wait for store of block s-1
+
+A buffer holds `buffers` blocks, its slots. The loop carries one slot number for each operand with
+several: the slot that the body sees. Of two slots, the other one receives the next block of an
+input, and still holds the previous block of an output. (The counters of section 2.3 stay in step:
+`ci = wi + 1` when a fetch starts, `wo = co - 1` when a store is awaited; so one number per operand
+replaces both.) For an input with more than two slots the loop also carries the slot of its next
+fetch.
 """
 
 from __future__ import annotations
@@ -25,23 +32,27 @@ from pallasite.lowering.windows_to_dma.transfers import Pipelined
 
 @dataclass(frozen=True)
 class _Turn:
-    """One operand at one step."""
+    """What one operand does in one step."""
 
     operand: Pipelined
     slot: Scalar
+    """The slot that the body sees."""
     other: Scalar
     """The slot after this one; of two, the other one."""
     previous: Index
+    """The block index of the previous step."""
     current: Index
+    """The block index of this step."""
     following: Index
+    """The block index of the next step."""
     came: Scalar
-    """The block differs from the previous step's (junk at the first step)."""
+    """Whether the block differs from the previous step's (meaningless at the first step)."""
     leaves: Scalar
-    """The next step's block differs from this one (junk at the last step)."""
+    """Whether the next step's block differs from this one (meaningless at the last step)."""
 
 
 class Pipeline:
-    """Writes prologue, loop and epilogue of a pipelined kernel."""
+    """Writes prologue, loop and epilogue of a pipelined kernel, or of a `pallas.emit_pipeline`."""
 
     def __init__(
         self,
@@ -51,7 +62,12 @@ class Pipeline:
         prefetch: Sequence[SSAValue],
         body: Callable[[Point], None],
     ):
-        """`body` writes the kernel's body for a grid point, after its operands were replaced."""
+        """A pipeline over `grid`, written through `build`.
+
+        `prefetch` are the arguments of index maps after the grid indices. `body` writes the
+        kernel's body for a point of the kernel's grid; the blocks that it uses have been replaced
+        by views of slots before.
+        """
         self.build = build
         self.grid = grid
         self.operands = operands
@@ -79,7 +95,11 @@ class Pipeline:
         return evaluate(self.build, operand.index_map, arguments, self.grid.totals)
 
     def _prologue(self, steps: Scalar) -> dict[int, Scalar]:
-        """Starts the fetches for the first steps; where inputs of over two buffers go on."""
+        """Starts the fetches for the first steps: an input of N buffers fetches for N - 1 of them.
+
+        Returns the slot of the next fetch of each input with more than two buffers, by the number
+        of the operand.
+        """
         build, slots = self.build, dict[int, Scalar]()
         point: Point = (0,) * len(self.grid.bounds)
         before = point
@@ -101,7 +121,10 @@ class Pipeline:
     def _fetch_into(
         self, operand: Pipelined, fetches: Scalar, point: Point, slot: Scalar
     ) -> Scalar:
-        """Starts a fetch under a condition; the slot of the next fetch."""
+        """Starts the fetch of the block at `point` into `slot`, under the condition `fetches`.
+
+        Returns the slot of the next fetch.
+        """
         build = self.build
         index = operand.within(build, self._index(operand, point))
         slot = build.below(slot, operand.buffers)
@@ -116,7 +139,7 @@ class Pipeline:
         return build.select(build.equal(moved, count), 0, moved)
 
     def _moves(self, operand: Pipelined, before: Point, after: Point) -> Scalar:
-        """Whether the block at one point differs from that at the next."""
+        """Whether the operand's blocks at `before` and at `after`, the next point, differ."""
         index = self._index(operand, after)
         running = all(known(after[axis]) is None for axis in self.grid.varying)
         if running and self.grid.advances(index, self.grid.place(self.build, after)):
@@ -124,7 +147,7 @@ class Pipeline:
         return self._differ(self._index(operand, before), index)
 
     def _loop(self, steps: Scalar, fetch_slots: dict[int, Scalar]) -> list[Scalar]:
-        """Writes the loop; returns the slots after the last step."""
+        """Writes the loop over all steps; returns each operand's slot after the last step."""
         build, grid = self.build, self.grid
         # With a single varying axis, its index is the step.
         carried = grid.varying if len(grid.varying) > 1 else []
@@ -189,7 +212,11 @@ class Pipeline:
         slots: Sequence[Scalar],
         fetch_slots: dict[int, Scalar],
     ) -> tuple[list[Scalar], dict[int, Scalar]]:
-        """Writes one step; returns the slots of the next, and where fetches go on."""
+        """Writes one step: phases A to F of section 2.3.
+
+        Returns each operand's slot in the next step, and the slot of the next fetch of inputs with
+        more than two buffers, by the number of the operand.
+        """
         build = self.build
         not_first = build.differ(step, 0, "not_first")
         not_last = build.differ(step, build.sub(steps, 1), "not_last")
@@ -228,7 +255,8 @@ class Pipeline:
     def _fetch_ahead(
         self, turn: _Turn, step: Scalar, steps: Scalar, point: Point, slot: Scalar
     ) -> Scalar:
-        """Fetches for the last step that has a buffer; the slot of the next fetch."""
+        """For an input of N > 2 buffers: fetches for the step N - 1 steps ahead, if there is one
+        and its block is new. Returns the slot of the next fetch."""
         build, operand = self.build, turn.operand
         distance = operand.buffers - 1
         with build.at(operand.location):

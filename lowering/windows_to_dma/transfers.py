@@ -1,7 +1,8 @@
 """Block transfers: the DMAs that move a block of a window between its array and its buffer.
 
-A block that overruns its array is cut (`extents.py`); the rest of the buffer keeps what it held
-before.
+A block that overruns its array is cut (`extents.py`); the rest of its slot is not written. On the
+TPU it keeps an older block's elements; the attributes `tpu.unspecified` and `tpu.slots` say that
+nobody may rely on them (docs/internals/lowering.md).
 """
 
 from __future__ import annotations
@@ -39,31 +40,37 @@ from pallasite.passes.reference_tiles import tile_rows
 
 @dataclass(frozen=True)
 class Pipelined:
-    """A windowed operand: its array, its window buffer of `buffers` blocks, its semaphores."""
+    """An operand whose blocks are pipelined: its array, its window buffer, its semaphores.
+
+    The buffer consists of `buffers` slots of one block each, and each slot has a DMA semaphore.
+    """
 
     argument: BlockArgument
-    """What the kernel's body sees."""
+    """The ref that the kernel's body sees, which the view of a slot replaces."""
     array: SSAValue
     block: tuple[int, ...]
+    """The shape of a block, with squeezed dimensions."""
     low: tuple[int, ...] | None
-    """Padding before the array, for an element window."""
+    """Elements of padding before the array, for an element window; None for a blocked one."""
     index_map: FuncOp
     ranges: tuple[Range, ...]
     """The values that each result of the index map may take."""
     fetched: bool
-    """Blocks are copied in: inputs, and outputs whose blocks may be visited again."""
+    """Whether blocks are copied in: inputs, and outputs whose blocks may be visited again."""
     stored: bool
-    """Blocks are copied out: outputs."""
+    """Whether blocks are copied out: outputs."""
     buffers: int
     stride: int
-    """Elements from one block of rank 1 to the next in its buffer."""
+    """For blocks of rank 1: elements from one slot to the next in the buffer; else 0."""
     buffer: SSAValue
     semaphores: SSAValue
     location: LocationAttr
     bounded: tuple[bool, ...] = ()
-    """The dimensions for which the index map gives two values, start and size, if there are any."""
+    """For each dimension, whether it is a bounded slice: the index map gives its start and its
+    size. () if none is."""
     in_parts: bool = False
-    """Blocks that cut the tiles that the TPU compiler gives their array are copied in parts."""
+    """Whether blocks that cut tiles of their array are copied in parts that do not. The TPU
+    compiler refuses a transfer that cuts the tiles that it gives the array."""
 
     @staticmethod
     def of(
@@ -75,8 +82,11 @@ class Pipelined:
         bounded: tuple[bool, ...] = (),
         in_parts: bool = False,
     ) -> Pipelined:
-        """The window of `operand` over `array`, with the blocks that `buffer` allocates and
-        semaphores that are written here."""
+        """The pipelined `operand` over `array`; allocates its semaphores.
+
+        `buffer` is the operation that allocates its window buffer. It gets `tpu.unspecified` if
+        blocks that are fetched may overrun the array.
+        """
         window = Pipelined(
             argument=operand.argument,
             array=array,
@@ -100,7 +110,7 @@ class Pipelined:
 
     @property
     def overruns(self) -> bool:
-        """Whether some of a block may lie outside the array, or outside what is copied."""
+        """Whether a copy may leave part of a slot unwritten: at an edge, or of a bounded slice."""
         return any(self.bounded) or any(
             extent.overruns if self.low is None else extent.overruns_padded(self.low[d])
             for d, extent in enumerate(self._extents)
@@ -114,7 +124,7 @@ class Pipelined:
         return [Extent(*column) for column in columns]
 
     def box(self, build: ScalarBuilder, index: Index) -> Box:
-        """The box of the array that the block at `index` covers."""
+        """The box of the array that the block at `index`, results of the index map, covers."""
         parts: list[tuple[Scalar, Scalar, Scalar]] = []
         values = iter(index)
         for d, extent in enumerate(self._extents):
@@ -128,7 +138,10 @@ class Pipelined:
         return Box(*(cast("tuple[Scalar, ...]", column) for column in zip(*parts, strict=True)))
 
     def within(self, build: ScalarBuilder, index: Index) -> Index:
-        """`index` such that the TPU compiler sees that numbered blocks lie in the array."""
+        """`index`, written so that the TPU compiler can prove that the block lies in the array.
+
+        Only for blocked windows, and where the range of the index map shows it.
+        """
         if self.low is not None or any(self.bounded):
             return index
         return tuple(
@@ -137,7 +150,7 @@ class Pipelined:
         )
 
     def in_array(self, build: ScalarBuilder, box: Box) -> SSAValue:
-        """The view of the array that `box` describes."""
+        """The view of `box` in the array."""
         with build.at(block_location(self.location)):
             return slice_of(build, self.array, box.start, box.sizes)
 
@@ -154,7 +167,7 @@ class Pipelined:
         return squeeze_to(build, view, memref_type(view).get_shape()[1:])
 
     def body_view(self, build: ScalarBuilder, slot: Scalar) -> SSAValue:
-        """What the body sees of slot `slot`."""
+        """Slot `slot` as the body sees it: without squeezed dimensions."""
         shape = memref_type(self.argument).get_shape()
         return squeeze_to(build, self.in_buffer(build, slot), shape)
 
@@ -175,18 +188,18 @@ class Pipelined:
             lambda array, buffer: started.append(start_copy(build, array, buffer, semaphore)),
         )  # fmt: skip
         if self.overruns:
-            # Whatever follows belongs to the same block.
+            # Of a copy in parts, only the first says it: the others go to the same slot.
             started[0].attributes[SLOTS] = IntegerAttr(self.buffers, i64)
 
     def wait_fetch(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
-        """Waits for what `fetch` has started with the same arguments."""
+        """Waits for the copy that `fetch` with the same arguments has started."""
         semaphore = self.semaphore(build, slot)
         self._copied(
             build, index, slot, lambda array, buffer: wait_copy(build, array, buffer, semaphore)
         )
 
     def store(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
-        """Starts the copy of slot `slot` to the block at `index`; of the only slot, it waits."""
+        """Starts the copy of slot `slot` to the block at `index`; waits if there is only one."""
         semaphore = self.semaphore(build, slot)
         self._copied(
             build, index, slot, lambda array, buffer: start_copy(build, buffer, array, semaphore)
@@ -195,7 +208,7 @@ class Pipelined:
             self.wait_store(build, index, slot)
 
     def wait_store(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
-        """Waits for what `store` has started with the same arguments."""
+        """Waits for the copy that `store` with the same arguments has started."""
         semaphore = self.semaphore(build, slot)
         self._copied(
             build, index, slot, lambda array, buffer: wait_copy(build, buffer, array, semaphore)
@@ -208,8 +221,11 @@ class Pipelined:
         slot: Scalar,
         write: Callable[[SSAValue, SSAValue], object],
     ) -> None:
-        """Writes something for the block at `index` in its array and in its buffer, or for each
-        part of it, the first one in place."""
+        """Calls `write` with views of the block at `index` in its array and in slot `slot`.
+
+        A block that is copied in parts (`_part_rows`) gives a pair of views for each part: the
+        first part in place, the others in an `scf.for`.
+        """
 
         def write_for(box: Box) -> None:
             write(self.in_array(build, box), self.in_buffer(build, slot, box))
@@ -229,8 +245,12 @@ class Pipelined:
 
     @cached_property
     def _part_rows(self) -> int | None:
-        """The rows of a part: as many as lie in one tile wherever they start. None if blocks are
-        copied at once, as they are where the array has a single column of tiles."""
+        """The rows of one part if blocks are copied in parts, else None.
+
+        It is the largest power of two that divides the rows of a block, so that no part cuts a
+        tile. A block is copied at once if it cuts no tile itself, if its array has at most 128
+        columns (one column of tiles, whose rows are contiguous), and in SMEM.
+        """
         array = memref_type(self.array)
         shape, bits = array.get_shape(), bit_width(array)
         if not self.in_parts or self.low is not None or len(shape) < 2 or shape[-1] <= LANES:

@@ -1,7 +1,8 @@
-"""The windows that are left where the cores of a device share a grid: whole arrays in SMEM or VMEM.
+"""Windows of whole arrays, for kernels in form `dma` whose grid the cores of a device share.
 
-A kernel with a grid says of each operand which block it takes. What stays in HBM takes none; of any
-other the TPU compiler wants an index map, also if it is one block ("missing transform_indices").
+Such a kernel keeps a grid of one axis, the cores, so each operand needs an entry in
+`window_params`. That of an array in HBM is empty. For an array in SMEM or VMEM the TPU compiler
+demands an index map although the only block is the whole array ("missing transform_indices").
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def whole_windows(
 ) -> list[DictionaryAttr]:
     """The `window_params` of operands of the types `arrays`, on a grid of one axis.
 
-    The index maps are added to `module`, one for each rank; like all, they take a step and the
-    scalars that the kernel prefetches, of the types `prefetch`.
+    Adds the index maps `@whole_RANK` to `module`, one for each rank of an array. As all index maps
+    do, they take the grid index and the kernel's prefetched scalars, of the types `prefetch`.
     """
     names: dict[int, str] = {}
     windows: list[DictionaryAttr] = []
@@ -57,7 +58,7 @@ def whole_windows(
 def _first_block(
     module: ModuleOp, rank: int, prefetch: Sequence[Attribute], location: LocationAttr
 ) -> str:
-    """Adds an index map that gives block 0 of an array of `rank` dimensions; its name."""
+    """Adds an index map that gives block 0 of an array of `rank` dimensions; returns its name."""
     taken, name = functions_of(module), f"whole_{rank}"
     while name in taken:
         name += "_"

@@ -1,8 +1,8 @@
 """`windows-to-dma`: replaces a kernel's windows by explicit buffers, DMAs and semaphores.
 
 The kernel's grid becomes a loop; whole arrays become `any` arguments; each window becomes a buffer
-of two blocks (one if `synchronous`) that DMAs fill and empty while the body works on the other
-half. The event order is that of spec/pallas_semantics.md section 2.3. For a grid of 4 steps,
+of two blocks (one if `synchronous`). DMAs fill and empty one half of it while the body works on the
+other. The event order is that of spec/pallas_semantics.md section 2.3. For a grid of 4 steps,
 
     func.func @double(%i: i32, %x: memref<8x128xf32, vmem>, %o: memref<8x128xf32, vmem>) {
       <body>
@@ -27,9 +27,10 @@ becomes (types and memory spaces left out, output transfers alike)
       })
     }
 
-Needs form `mosaic` with the call recorded in `tpu.call`; leaves form `dma`. A dynamic grid bound
-becomes a leading `memref<i32, smem>` argument and counts as scalar prefetch. Operands in `any`,
-`hbm` and `smem`, and results that the program keeps in VMEM, keep their form.
+Needs form `mosaic`, and the call recorded in `tpu.call` if shapes of arrays are needed; leaves form
+`dma`. A dynamic grid bound becomes a leading `memref<i32, smem>` argument and counts as scalar
+prefetch. Operands without a window in `any`, `hbm` and `smem`, and results that the program keeps
+in VMEM, stay arguments of the same type. `operands.py` has the errors.
 
 Where the cores of a device share the grid (`dialects.core_split`), the function keeps a grid of one
 parallel axis, the cores, and loops over the sub-grid of the core that its first argument names.
@@ -141,7 +142,7 @@ class _Copied(NamedTuple):
 
 
 class _Lowering:
-    """One kernel on its way from windows to DMAs."""
+    """Lowers one kernel: builds the new function in `run` and puts it in the place of the old."""
 
     def __init__(self, module: ModuleOp, function: func.FuncOp, target: Target):
         self.module = module
@@ -154,9 +155,11 @@ class _Lowering:
         self.location: LocationAttr = first_location(function)
         self.target = target
         self.buffers: list[tuple[Operation, int]] = []
-        """What holds the arguments of the body, each with the rows of a tile of its own."""
+        """The allocations that replace arguments of the body, each with the number of rows in a
+        tile of that argument (`block_tiles.py`)."""
 
     def run(self) -> None:
+        """Replaces the kernel's function by one without windows, and erases its index maps."""
         kernel, old = self.kernel, self.function.body.block
         dynamic = [axis for axis, bound in enumerate(kernel.grid or ()) if bound == DYNAMIC]
         types: list[Attribute] = [i32] if self.split is not None else []
@@ -192,13 +195,14 @@ class _Lowering:
         self._replace(entry, len(dynamic))
 
     def _bound_shapes(self, count: int) -> list[tuple[int, ...]]:
-        """The shapes in which the call passes sizes of the grid: scalars, or arrays of one."""
+        """The shapes of the call's `count` grid bounds: () for scalars, (1,) for arrays of one."""
         call = call_of(self.module)
         if call is None:
             return [()] * count
         return [tuple(type.get_shape()) for type in call.operands[:count]]
 
     def _bounds(self, dynamic: dict[int, SSAValue]) -> tuple[Scalar, ...]:
+        """The sizes of the grid; `dynamic` has the SMEM ref of each axis known at run time."""
         result: list[Scalar] = []
         for axis, bound in enumerate(self.kernel.grid or ()):
             if axis in dynamic:
@@ -224,7 +228,7 @@ class _Lowering:
             argument.replace_all_uses_with(value)
 
     def _write(self, old: Block, prefetch: Sequence[SSAValue], arrays: Sequence[SSAValue]) -> None:
-        """Writes buffers, copies and the pipeline around the body `old`."""
+        """Writes buffers, copies and the pipeline around the operations of the body `old`."""
         build = self.build
         pipelined: list[Pipelined] = []
         copied: list[_Copied] = []
@@ -258,20 +262,22 @@ class _Lowering:
         build.when(1 if known(steps) else build.less(0, steps), everything)
 
     def _buffer(self, operand: Operand, held: Mapping[int, SSAValue]) -> SSAValue:
-        """The buffer of an operand that is copied as a whole, perhaps another one's."""
+        """The buffer of an operand that is copied whole; `held` has those of earlier operands."""
         if operand.shares is not None:
             return held[operand.shares]
         alloca = _alloca(operand.buffer_type(1))
         return self._allocated_block(operand, alloca).results[0]
 
     def _allocated_block(self, operand: Operand, op: Operation) -> Operation:
-        """`op`, the memory of blocks of `operand`, inserted."""
+        """Inserts `op`, which allocates the window buffer of `operand`; returns it."""
         title = _titled(f"block of {operand.role_name}", operand.argument)
         return self._allocated(op, operand.hint("window"), title, operand.argument)
 
     def _allocated(self, op: Operation, hint: str, title: str, argument: SSAValue) -> Operation:
-        """`op`, the memory of `argument` of the kernel, inserted with the name `hint`; messages
-        call it `title`."""
+        """Inserts `op`, which allocates what replaces `argument` of the kernel; returns it.
+
+        Its result is named `hint`; messages call it `title`.
+        """
         kind = argument.type
         if isinstance(kind, MemRefType) and kind.get_num_dims() > 1 and type(op) is not SemAllocOp:
             self.buffers.append((op, rows_of_tiles(argument, self.target)))
@@ -279,7 +285,7 @@ class _Lowering:
             return self.build.emit(op, hint)
 
     def _copy(self, copied: Sequence[_Copied], semaphore: SSAValue | None) -> None:
-        """Copies inputs into their buffers, outputs out of them."""
+        """Copies inputs into their buffers, and outputs out of them, one after the other."""
         for operand, array, buffer in copied:
             ends = (buffer, array) if operand.output else (array, buffer)
             if semaphore is not None:
@@ -287,7 +293,7 @@ class _Lowering:
                     copy(self.build, *ends, semaphore)
 
     def _act(self, point: Point, prefetch: Sequence[SSAValue]) -> None:
-        """Evaluates the index maps that do something, of operands without a pipeline."""
+        """Evaluates, for operands that are not pipelined, index maps that print or assert."""
         for operand in self.operands:
             if operand.role is Role.PIPELINED or operand.index_map_or_none is None:
                 continue
@@ -301,7 +307,7 @@ class _Lowering:
         return Pipelined.of(self.build, operand, array, buffer, in_parts=True)
 
     def _body(self, old: Block, point: Point) -> None:
-        """Moves the kernel's own operations here; program ids become loop values."""
+        """Moves the operations of `old` to the insertion point; grid indices become `point`."""
         build = self.build
         for argument, index in zip(self.kernel.indices, point, strict=True):
             if argument.first_use is not None:
@@ -331,10 +337,8 @@ class _Lowering:
                 op.erase(safe_erase=False)
 
     def _attributes(self, entry: Block, bounds: int) -> dict[str, Attribute]:
-        """What the new function with the body `entry` says of itself.
-
-        `bounds` of its arguments are sizes of the grid.
-        """
+        """The attributes of the new function, whose body is `entry`; `bounds` of its arguments are
+        dynamic grid bounds."""
         attributes = {
             key: value
             for key, value in self.function.attributes.items()
