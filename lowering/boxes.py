@@ -1,8 +1,10 @@
-"""What registers remember of the kernel's access that they are part of (`dialects.registers.Box`).
+"""Keeps bounds checks when an access becomes loads and stores of registers.
 
-A register takes a whole tile, so a load of rows 8 to 15 of 12 reads padding and fails nowhere, and
-a slice of what is loaded may need no register beyond the end. Where an index may leave its ref,
-registers are loaded and stored with the box of the kernel's access, which is checked when they are:
+Loads and stores of registers move whole tiles. A load of rows 8 to 15 of a ref of 12 rows would
+read padding without an error, and if later passes drop registers, the ones beyond the end may be
+gone. So where an index may leave its ref, each register access has the attribute `tpu.box`
+(`dialects.registers.Box`): the box that the kernel's access covers, relative to the indices of the
+register access, and the extents of the ref. Whoever executes it checks the box:
 
     %v = vector.load %x[%i, %c0] : memref<12x128xf32, ...>, vector<8x128xf32>
 becomes
@@ -26,13 +28,16 @@ from pallasite.passes.ranges import range_of
 
 @dataclass(frozen=True)
 class Accessed:
-    """A box at `indices` that may leave its ref."""
+    """A box of the kernel's access, at `indices`, that may leave its ref."""
 
     indices: tuple[SSAValue, ...]
     box: Box
 
     def seen_from(self, base: Sequence[SSAValue]) -> dict[str, Attribute]:
-        """The attribute of an access of the same ref at `base`, the indices plus constants."""
+        """The attribute for a register access of the same ref at `base`.
+
+        `base` must be the indices of this access plus constants.
+        """
         moved = [_distance(b, i) for b, i in zip(base, self.indices, strict=True)]
         return {BOX: self.box.moved(moved).attribute}
 
@@ -40,9 +45,10 @@ class Accessed:
 def accessed(
     op: Operation, indices: Sequence[SSAValue], sizes: Sequence[int], extents: Sequence[int]
 ) -> Accessed | None:
-    """What `op` accesses of a ref of `extents`, if that is not certain to lie inside.
+    """What `op` accesses of a ref with the sizes `extents`; None if that certainly lies inside.
 
-    If `op` is part of a larger access of the kernel, it says so itself.
+    The box has `sizes` elements from `indices`, unless `op` has the box of a larger access of the
+    kernel.
     """
     box = box_of(op)
     if box is None or len(box.sizes) != len(sizes):
@@ -55,6 +61,7 @@ def accessed(
 
 
 def _inside(index: SSAValue, offset: int, size: int, extent: int) -> bool:
+    """Whether `size` elements from `index + offset` certainly lie in `0 .. extent - 1`."""
     found = range_of(index)
     if found.low is None or found.high is None:
         return False
@@ -62,14 +69,14 @@ def _inside(index: SSAValue, offset: int, size: int, extent: int) -> bool:
 
 
 def _distance(later: SSAValue, earlier: SSAValue) -> int:
-    """`later - earlier`, which differ by a constant."""
+    """`later - earlier`, a constant."""
     (root, end), (same, start) = _split(later), _split(earlier)
     assert root is same, "an access begins at its indices plus constants"
     return end - start
 
 
 def _split(index: SSAValue) -> tuple[SSAValue | None, int]:
-    """`index` as a value and the constant that is added to it."""
+    """`index` as a value and the constant added to it; the value is None for a constant index."""
     total = 0
     while (known := constant_of(index)) is None:
         op = index.owner

@@ -1,7 +1,9 @@
-"""Operations made at a fraction of the usual cost: few checks, and what they share looked up once.
+"""Creates operations faster than xDSL's constructors do: an unrolled function has thousands.
 
-`Operation.create` fills in default properties, and its setters first take back operands and
-successors that a new operation does not have; an unrolled function has thousands of operations.
+`Operation.create` looks up default properties for each operation, and its setters first remove the
+operands and successors that a new operation does not have. The functions here write the fields of
+xDSL's objects directly, and `Model` prepares once what many equal operations share. Callers give
+all properties and correct types; nothing is checked.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def made(
     attributes: Mapping[str, Attribute] = _NOTHING,
     location: LocationAttr | None = None,
 ) -> Operation:
-    """`kind.create` of an operation without regions and successors."""
+    """The same operation as `kind.create` gives, without regions and successors, not inserted."""
     op = _wired(kind, operands, result_types)
     op.properties, op.attributes = dict(properties), dict(attributes)
     op.location = _UNKNOWN if location is None else location
@@ -55,7 +57,8 @@ def made(
 
 @lru_cache(maxsize=4096)
 def _needs_more(kind: type[Operation], given: tuple[str, ...]) -> bool:
-    """Whether `kind` does anything to an operation with these properties once it is there."""
+    """Whether `__post_init__` of `kind` changes an operation with the properties `given`: it fills
+    in defaults or sorts them."""
     if kind.__post_init__ is TpuOp.__post_init__:
         if list(given) != sorted(given):
             return True
@@ -70,7 +73,7 @@ def _needs_more(kind: type[Operation], given: tuple[str, ...]) -> bool:
 def _wired(
     kind: type[Operation], operands: Sequence[SSAValue], result_types: Sequence[Attribute]
 ) -> Operation:
-    """An operation of which only the operands and results are set."""
+    """An operation of class `kind` with operands and results; its other fields are not set."""
     # Fields that are not set keep the defaults of their class: most of the time of an unrolling is
     # spent here, so nothing is called that need not be.
     op = _using(kind, operands)
@@ -86,7 +89,7 @@ def _wired(
 
 
 def _using(kind: type[Operation], operands: Sequence[SSAValue]) -> Any:
-    """An operation of which only the operands are set."""
+    """An operation of class `kind` with operands; its other fields are not set."""
     op = _new(kind)
     uses: list[Use] = []
     number = 0
@@ -108,9 +111,9 @@ def _using(kind: type[Operation], operands: Sequence[SSAValue]) -> Any:
 
 
 def fill(block: Block, ops: Sequence[Operation]) -> None:
-    """Makes `ops` the operations of the empty `block`, wherever they were before.
+    """Makes `ops` the operations of `block`, whose own are forgotten; `ops` may be in other blocks.
 
-    One by one, `Block.add_op` looks for cycles; what is unrolled contains no block that it is in.
+    `Block.add_op` checks that no operation contains the block; none of these may.
     """
     before: Operation | None = None
     for op in ops:
@@ -126,7 +129,7 @@ def fill(block: Block, ops: Sequence[Operation]) -> None:
 
 
 def prepend(block: Block, ops: Sequence[Operation]) -> None:
-    """Puts `ops`, wherever they were before, in front of the operations of `block`."""
+    """Inserts `ops` at the start of `block`; they may be in other blocks before."""
     first, last = block._first_op, block._last_op
     fill(block, ops)
     if ops and first is not None:
@@ -135,12 +138,12 @@ def prepend(block: Block, ops: Sequence[Operation]) -> None:
 
 
 def emptied(block: Block) -> None:
-    """Lets `block` forget its operations, which `fill` has given to another one."""
+    """Makes `block` empty, after `fill` has moved its operations to another block."""
     block._first_op = block._last_op = None
 
 
 class Model:
-    """An operation without regions but for its operands; `make` gives one with operands."""
+    """Everything about an operation but its operands, from which many equal ones are made."""
 
     def __init__(
         self,
@@ -157,8 +160,10 @@ class Model:
         self._key: Hashable = None
 
     def key(self, numbers: Numbers) -> Hashable:
-        """Equal for models whose operations compute the same of the same operands; `numbers` is the
-        same one in every call."""
+        """A key, equal for models whose operations compute equal results of equal operands.
+
+        Keys can be compared if they were made with the same `numbers`.
+        """
         if self._key is None:
             entries = [
                 tuple([(name, numbers.of(given[name])) for name in sorted(given)])
@@ -168,7 +173,7 @@ class Model:
         return self._key
 
     def make(self, operands: Sequence[SSAValue]) -> Operation:
-        """A new operation, in no block."""
+        """A new operation with these operands, not inserted."""
         first = self._first
         if first is None:
             self._first = first = made(
@@ -187,9 +192,9 @@ class Model:
         return op
 
     def results(self, rows: Iterable[Sequence[SSAValue]], into: list[Operation]) -> list[SSAValue]:
-        """The only results of new operations, one for each row of operands.
+        """Makes one operation for each row of operands and appends it to `into`.
 
-        The operations, which may have no results, are appended to `into`.
+        Returns their results; an operation has one or none.
         """
         kind, first, values = self.kind, self._first, list[SSAValue]()
         for operands in rows:
@@ -215,7 +220,7 @@ class Model:
 
 @lru_cache
 def operand_segments(*sizes: int) -> Mapping[str, Attribute]:
-    """The property that says how many operands there are of each kind, as they are defined."""
+    """The property `operandSegmentSizes`: how many operands each group of the definition has."""
     return MappingProxyType({"operandSegmentSizes": DenseArrayBase.from_list(i32, sizes)})
 
 
@@ -229,6 +234,9 @@ def index_attribute(value: int) -> IntegerAttr[IndexType]:
 def grid_and_register(
     element: Attribute, shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], VectorType[Attribute]] | None:
-    """The grid of `vector<SHAPExELEMENT>` and the type of one register, None without a grid."""
+    """The grid and the type of one register of `vector<SHAPExELEMENT>`; None if it has no grid.
+
+    `vector<4x2x8x128xf32>` is a grid of 4x2 registers of 8x128.
+    """
     split = split_grid(vector_of(element, shape))
     return None if split is None else (split[0], vector_of(element, split[1]))

@@ -1,7 +1,8 @@
 """Whole lowerings: `lower-to-dma`, `lower-to-tiles` and `lower-to-vregs`.
 
-Each runs the steps that a module still lacks, judged by the form it is in, so it may be applied to
-a module of its own or any earlier form (docs/internals/lowering.md).
+Each runs the passes between the form that a module is in and the form that it names, so it accepts
+a module in any earlier form, and leaves one in that form as it is (docs/internals/lowering.md). A
+module in a later form is a `UsageError`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     ),
     "vreg": ("tiles-to-vregs",),
 }
-"""The passes that take a module to a form from the form before it."""
+"""For each form, the passes that lower a module to it from the form before."""
 
 
 class _Targeted(Protocol):
@@ -45,7 +46,7 @@ class _Targeted(Protocol):
 
 
 def steps(form: str, goal: str, target: str) -> list[tuple[str, ModulePass]]:
-    """The passes from `form` to `goal`, each with the form that it leaves."""
+    """The passes from `form` to `goal`, each with the form that the module is in after it."""
     # The registry names this module's passes too, so it is only read when a pass runs.
     from pallasite.passes.registry import get_all_passes
 
@@ -63,7 +64,7 @@ def steps(form: str, goal: str, target: str) -> list[tuple[str, ModulePass]]:
 
 @dataclass(frozen=True)
 class LoweringPass(ModulePass):
-    """Runs the missing steps to `goal`."""
+    """Runs the missing passes to the form `goal`."""
 
     goal: ClassVar[str]
 
@@ -77,8 +78,8 @@ class LoweringPass(ModulePass):
             set_form(op, self.goal)
 
     def steps(self, op: ModuleOp) -> list[tuple[str, ModulePass]]:
-        """The passes that `op` lacks, each with the form that it leaves; kernels of SparseCores are
-        the same in all forms."""
+        """The missing passes, each with the form after it; none for kernels of SparseCores, which
+        are the same in all forms."""
         get_target(self.target)  # refuses names that nobody knows
         if subcore_functions(op):
             return []
@@ -88,9 +89,10 @@ class LoweringPass(ModulePass):
 def step_by_step(
     module: ModuleOp, passes: Sequence[ModulePass]
 ) -> Iterator[tuple[str | None, ModulePass]]:
-    """`passes`, whole lowerings as the steps that `module` lacks when their turn comes.
+    """`passes`, with each whole lowering replaced by the passes that `module` then lacks.
 
-    With each the form that it leaves, None where that is its own business.
+    The caller runs each pass before it asks for the next. With a pass comes the form that `module`
+    is in after it, or None for a pass that sets the form itself, or keeps it.
     """
     for step in passes:
         if isinstance(step, LoweringPass):
@@ -102,7 +104,7 @@ def step_by_step(
 def planned(
     module: ModuleOp, passes: Sequence[ModulePass], goal: str, target: str
 ) -> Iterator[tuple[str | None, ModulePass]]:
-    """`passes` step by step, then what `module` still lacks to `goal` after them."""
+    """`passes` as in `step_by_step`, then the passes from the form after them to `goal`."""
     yield from step_by_step(module, passes)
     if subcore_functions(module):
         return
@@ -116,7 +118,11 @@ _UP = (
 
 
 def check_form(module: ModuleOp, form: str) -> str:
-    """The form `module` is in; a `UsageError` if `form` is unknown or lies before it."""
+    """The form that `module` is in.
+
+    Raises a `UsageError` if `form` is unknown or comes before it, a `VerifyError` if the module
+    records an unknown form.
+    """
     arguments.form(form)
     present = form_of(module)
     if present not in FORMS:
@@ -137,8 +143,7 @@ def check_form(module: ModuleOp, form: str) -> str:
 
 
 def furthest_form(module: ModuleOp, passes: Sequence[ModulePass], form: str) -> str:
-    """`form`, or the last form that `module` is in or whole lowerings among `passes` lead to, where
-    that is beyond it."""
+    """The latest of `form`, the form of `module`, and the goals of whole lowerings in `passes`."""
     goals = [step.goal for step in passes if isinstance(step, LoweringPass)]
     reached = [name for name in (form, form_of(module), *goals) if name in FORMS]
     return max(reached, key=FORMS.index)
@@ -146,7 +151,7 @@ def furthest_form(module: ModuleOp, passes: Sequence[ModulePass], form: str) -> 
 
 @dataclass(frozen=True)
 class LowerToDmaPass(LoweringPass):
-    """Lowers to explicit DMAs."""
+    """Lowers to form `dma`: explicit DMAs."""
 
     name = "lower-to-dma"
     goal = "dma"
@@ -154,7 +159,7 @@ class LowerToDmaPass(LoweringPass):
 
 @dataclass(frozen=True)
 class LowerToTilesPass(LoweringPass):
-    """Lowers to grids of registers."""
+    """Lowers to form `tiles`: grids of registers."""
 
     name = "lower-to-tiles"
     goal = "tiles"
@@ -162,7 +167,7 @@ class LowerToTilesPass(LoweringPass):
 
 @dataclass(frozen=True)
 class LowerToVregsPass(LoweringPass):
-    """Lowers to single registers."""
+    """Lowers to form `vreg`: single registers."""
 
     name = "lower-to-vregs"
     goal = "vreg"

@@ -1,7 +1,8 @@
-"""What `pallasite.lower` does with a module: the steps that are missing, and all that is checked.
+"""What `pallasite.lower` does with a module: runs the missing passes, and checks the kernel.
 
-A kernel is judged where it comes in and where it leaves the `pallas` form: what the target cannot
-do, or the TPU compiler refuses, shows in the `mosaic` form.
+`check-kernel` refuses what the target cannot do or the TPU compiler refuses, which shows in form
+`mosaic`. So it runs on the module as it comes in, or, if that is in form `pallas`, as soon as it
+has left this form. `fold-kernel` runs before it, as the TPU compiler judges folded kernels.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
 AfterPass = Callable[["ModulePass", str, ModuleOp], None]
-"""Called with a pass that has run, the form it left, and the module."""
+"""Called after each pass with the pass, the form that the module is in now, and the module."""
 Tell = Callable[[Diagnostic], None]
-"""Called with what is odd about a kernel that is accepted."""
+"""Called with each warning about a kernel that is accepted."""
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """How modules are lowered; the arguments have been looked at."""
+    """How modules are lowered: the arguments of `pallasite.lower`, already validated."""
 
     target: Target
     passes: tuple[ModulePass, ...]
-    """Passes of the user's, which run first."""
+    """Passes of the user, which run first."""
     after_pass: AfterPass | None
     allow_beyond_reference: bool
-    """Whether kernels are admitted that only the TPU compiler refuses."""
+    """Whether to accept kernels that Pallasite can lower but the TPU compiler refuses."""
     tell: Tell
 
     def run(self, module: ModuleOp, form: str) -> ModuleOp:
@@ -56,7 +57,7 @@ class Lowering:
         if present != "pallas":
             self._admit(lowered)
             if checked and changes and self.after_pass is not None:
-                # What it has folded is what the next pass is given.
+                # The next pass is given the folded module, so `fold-kernel` is shown as a pass.
                 self.after_pass(FoldKernelPass(self.target.name), present, lowered)
         context = make_context()
         for leaves, step in planned(lowered, self.passes, form, self.target.name):
@@ -69,7 +70,7 @@ class Lowering:
                 set_form(lowered, leaves)
             after = form_of(lowered)
             if before == "pallas" != after:
-                # A copy where it is the answer: what the kernel says stays in it, used or not.
+                # If this module is the result, a copy is folded: the result keeps what is unused.
                 self._admit(lowered.clone() if form == after else lowered)
             if self.after_pass is not None:
                 self.after_pass(step, after, lowered)
@@ -80,11 +81,7 @@ class Lowering:
         return lowered if changes else module
 
     def _admit(self, module: ModuleOp) -> None:
-        """Refuses what no step can make legal; tells what is odd.
-
-        What is trivial or computes nothing that is used goes first: the TPU compiler never looks at
-        it either.
-        """
+        """Folds `module` in place, raises if its kernel is refused, and passes on warnings."""
         from pallasite.dialects.kernel import kernel_function
         from pallasite.passes.check_kernel import check_kernel
         from pallasite.passes.fold_kernel import fold_kernel
@@ -101,7 +98,7 @@ class Lowering:
 
 
 def _output_advice(module: ModuleOp) -> list[Diagnostic]:
-    """What is odd about the outputs of the kernels of `module`, which are accepted."""
+    """Warnings about outputs that the kernels of `module` do not write as a whole."""
     from pallasite.dialects.kernel import describe_kernel
     from pallasite.dialects.kernel_call import call_of
     from pallasite.dialects.subcores import first_function, subcore_kernels
@@ -115,7 +112,7 @@ def _output_advice(module: ModuleOp) -> list[Diagnostic]:
 
 
 def _advice(module: ModuleOp, func: FuncOp) -> list[Diagnostic]:
-    """What is odd about the kernel `func` of `module`, which is accepted."""
+    """Warnings about the kernel `func` of `module`: its grid, aliases, first reads and bounds."""
     from pallasite.dialects.kernel import describe_kernel
     from pallasite.dialects.kernel_call import call_of
     from pallasite.passes.check_kernel.aliases import alias_advice

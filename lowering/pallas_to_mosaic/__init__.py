@@ -1,7 +1,9 @@
 """`lower-to-mosaic`: from the `pallas` form to what JAX itself hands to the TPU compiler.
 
-Needs form `pallas`; leaves form `mosaic`, and the call recorded in `tpu.call`. One rule per
-operation of the dialect, one file per family; everything else is the same in both forms.
+Needs form `pallas`; leaves form `mosaic`, and the call recorded in `tpu.call`. `kernel` and `maps`
+make the function and its index maps, `driver` walks the body. Each operation of the `pallas`
+dialect has one rule, in one file per family (`rules` lists them); all other operations are the same
+in both forms. Raises `Unsupported` for what has no counterpart in Mosaic.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Products: `tpu.matmul` with dimension numbers, or a multiplication and a sum along the lanes.
 
-Accumulators are 32 bits wide; a narrower result is rounded from them. The sum stands for a product
-with a single row, contracted along the lanes of both, unless both are f32: that is a matrix times a
-vector, which leaves the matrix unit one useful column (spec/pallas_semantics.md section 4.6).
+Accumulators are 32 bits wide; a narrower result is rounded from them. An (M, K) matrix of floats
+times the transpose of a (1, K) one would use a single column of the matrix unit, so, as in JAX, it
+is a multiplication and a sum along the lanes unless both are f32 (spec/pallas_semantics.md section
+4.6).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_ele
 
 @rule(pallas.DotOp)
 def lower_dot(op: pallas.DotOp, c: Converter) -> Sequence[SSAValue]:
-    """Sums in 32 bits, and narrows what the result asks to be narrower."""
+    """Accumulates in f32 or i32, then converts to the element type of the result."""
     result = op.result.type
     sum_type = VectorType(f32 if is_float(result.element_type) else i32, result.get_shape())
     wide = _multiply_and_sum if op.is_matrix_times_vector else _product
@@ -58,7 +59,11 @@ def _product(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSA
 
 
 def dimension_numbers(op: pallas.DotOp) -> tpu.DotDimensionNumbersAttr:
-    """The seven lists of `tpu.matmul`: the result has batch, left free, right free dimensions."""
+    """The seven lists of dimensions of `tpu.matmul`.
+
+    A free dimension is neither contracted nor batched. The result has first the batch dimensions,
+    then the free ones of the left operand, then those of the right.
+    """
     (left_k, right_k), (left_batch, right_batch) = op.contracting, op.batch
     left_free, right_free = free_dimensions(op)
     order = [n for d in (*left_batch, *left_free) for n in (0, d)]
@@ -69,9 +74,12 @@ def dimension_numbers(op: pallas.DotOp) -> tpu.DotDimensionNumbersAttr:
 
 
 def _merged(op: pallas.DotOp, c: Converter) -> pallas.DotOp:
-    """`op`, not inserted, with dimensions put together until it `is_one_matmul`.
+    """A product equal to `op`, not inserted, that `is_one_matmul`: its operands are reshaped.
 
-    The batch comes first, then the left operand's free dimensions and the contracted one.
+    All batch dimensions become one leading dimension, all free ones of an operand one dimension,
+    and all contracted ones another. With a batch of 2 and contracted dimensions of 4 and 8,
+    `2x3x5x4x8` becomes `2x15x32`. The contracted dimension comes last in the left operand; in the
+    right one it comes before the free one unless the dimensions are already in this order.
     """
     batched = bool(op.batch[0])
     operands: list[SSAValue] = []
@@ -95,7 +103,7 @@ def _merged(op: pallas.DotOp, c: Converter) -> pallas.DotOp:
 
 
 def _multiply_and_sum(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSAValue:
-    """In f32, whatever the operands are."""
+    """The product as a multiplication and a sum along the lanes, both in f32."""
     wide = VectorType(f32, shape_of(op.lhs.type))
     factors: list[SSAValue] = []
     for value in (op.lhs, op.rhs):

@@ -1,8 +1,9 @@
 """The walk of `lower-to-mosaic` and what its rules share.
 
-A rule takes one `pallas` operation and the `Converter`, writes operations in front of it and gives
-the values that replace its results. What is no `pallas` operation stays, on refs as memory holds
-them: a ref of booleans is one of i32, a block has its squeezed dimensions (with size 1).
+A rule takes one `pallas` operation and the `Converter`, writes operations in front of it and
+returns the values that replace its results. An operation of another dialect stays, but its refs are
+replaced by those that memory holds. These differ from the refs of form `pallas` in two ways: a ref
+of booleans is a ref of i32, and a block has its squeezed dimensions, with size 1.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ if TYPE_CHECKING:
     from pallasite.lowering.pallas_to_mosaic.programs import Programs
 
 Rule = Callable[[Any, "Converter"], "Sequence[SSAValue] | None"]
-"""From an operation to what replaces its results; None says that the operation stays."""
+"""From an operation to the values that replace its results; None if the operation stays."""
 
 _RULES = LastRules[Rule]()
 rule = _RULES.rule
 
 
 def stored_type(type: Attribute) -> Attribute:
-    """The type in memory: booleans are 32-bit integers (spec/pallas_semantics.md section 1.5)."""
+    """`type` as memory holds it: booleans are i32 there (spec/pallas_semantics.md section 1.5)."""
     if isinstance(type, MemRefType | VectorType) and type.element_type == i1:
         return with_element(type, i32)
     return type
@@ -61,7 +62,7 @@ def with_element(type: Attribute, element: Attribute) -> Attribute:
 
 @dataclass(frozen=True)
 class Held:
-    """A ref as memory holds it."""
+    """The ref of memory behind a ref of the kernel."""
 
     value: SSAValue
     squeezed: frozenset[int] = frozenset()
@@ -97,7 +98,7 @@ class Converter(Insertion):
     # The walk.
 
     def block(self, block: Block) -> None:
-        """Converts the operations of `block` and of the regions in it."""
+        """Converts the operations of `block` and of the regions in them."""
         for op in list(block.ops):
             with self.standing(op):
                 self._operation(op)
@@ -119,12 +120,16 @@ class Converter(Insertion):
         op.erase()
 
     def _forward(self, result: SSAValue, value: SSAValue) -> None:
-        """A view of a ref that is held otherwise than the kernel sees it stays so."""
+        """Notes that `value` holds booleans as i32 if `result`, which it replaces, is a ref of
+        booleans: a view of such a ref."""
         if isinstance(result.type, MemRefType) and result.type.element_type == i1:
             self.hold(value, Held(value, boolean=True))
 
     def keep(self, op: Operation) -> None:
-        """An operation that is the same in Mosaic, on refs as memory holds them."""
+        """Keeps an operation that is the same in Mosaic, and replaces its refs by memory's.
+
+        A ref of booleans among its results becomes one of i32. Its regions are converted.
+        """
         for position, operand in enumerate(op.operands):
             if isinstance(operand.type, MemRefType):
                 op.operands[position] = self.plain(operand)
@@ -139,15 +144,18 @@ class Converter(Insertion):
     # Refs.
 
     def hold(self, ref: SSAValue, held: Held) -> None:
-        """Says how memory holds `ref`."""
+        """Records how memory holds `ref`."""
         self._held[ref] = held
 
     def held(self, ref: SSAValue) -> Held:
-        """How memory holds `ref`: as the kernel sees it, unless somebody said otherwise."""
+        """How memory holds `ref`: as `hold` has recorded it, else as the kernel sees it."""
         return self._held.get(ref) or Held(ref)
 
     def plain(self, ref: SSAValue) -> SSAValue:
-        """A view of `ref` with the shape that the kernel sees."""
+        """The ref of memory behind `ref`, as a view without squeezed dimensions.
+
+        Booleans are i32 in it.
+        """
         held = self.held(ref)
         if not held.squeezed:
             return held.value

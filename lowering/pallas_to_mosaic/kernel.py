@@ -47,7 +47,7 @@ from pallasite.lowering.pallas_to_mosaic.windows import (
 
 
 def lower_kernel(module: ModuleOp, kernel: pallas.KernelOp) -> None:
-    """Puts the function of `kernel`, and its index maps, in the place of `kernel`."""
+    """Replaces `kernel`, in `module`, by its function and the functions of its index maps."""
     if (call := call_of(module)) is not None:
         set_call(module, call)
     block = module.body.block
@@ -59,7 +59,7 @@ def lower_kernel(module: ModuleOp, kernel: pallas.KernelOp) -> None:
 
 
 class _Kernel:
-    """One kernel on its way to a function."""
+    """Lowers one kernel to a function."""
 
     def __init__(self, kernel: pallas.KernelOp, taken: set[str]) -> None:
         self.kernel = kernel
@@ -73,6 +73,7 @@ class _Kernel:
         )
 
     def functions(self) -> list[func.FuncOp]:
+        """The kernel's function with the operations of `kernel`, then its index maps."""
         kernel, old = self.kernel, self.kernel.body.block
         specs = kernel.operand_specs.data
         types: list[Attribute] = [
@@ -117,6 +118,7 @@ class _Kernel:
         ref: SSAValue,
         spec: pallas.OperandAttr | None,
     ) -> None:
+        """Tells `converter` how `ref`, the function's argument for `argument`, differs from it."""
         type = cast(MemRefType[Attribute], argument.type)
         squeezed: frozenset[int] = frozenset()
         if spec is not None and spec.window is not None:
@@ -153,7 +155,7 @@ class _Kernel:
         return attributes
 
     def _windows(self) -> list[Attribute]:
-        """One dictionary per input and output; adds the index maps to `self.maps`."""
+        """The dictionary in `window_params` of each input and output; fills `self.maps`."""
         kernel = self.kernel
         refs = (*kernel.arguments(Role.INPUT), *kernel.arguments(Role.OUTPUT))
         specs = (*kernel.specs(Role.INPUT), *kernel.specs(Role.OUTPUT))
@@ -185,7 +187,10 @@ class _Kernel:
         return window_params(window, symbol, trivial_vmem=trivial)
 
     def _map_converter(self, entry: Block) -> Converter:
-        """Converts an index map: its prefetched refs are held as the kernel's are."""
+        """A converter for the index map with the block `entry`.
+
+        Its prefetched refs are held as those of the kernel.
+        """
         converter = Converter(Programs(axes=self.kernel.user_axes))
         refs = entry.args[len(self.grid) :]
         for ref, argument in zip(refs, self.kernel.arguments(Role.PREFETCH), strict=True):

@@ -1,4 +1,10 @@
-"""Index maps: `transform_i`, a function from grid indices and prefetched refs to block indices."""
+"""Index maps: `transform_i`, a function from grid indices and prefetched refs to block indices.
+
+In form `pallas` an index map is an affine map of the grid indices, or a region if it computes
+anything else. Affine expressions become `arith` operations; divisions and remainders round towards
+minus infinity, unlike `arith.divsi` and `arith.remsi`, which need a correction where the dividend
+may be negative.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +35,10 @@ def index_map(
     converter: Callable[[Block], Converter],
     location: LocationAttr,
 ) -> func.FuncOp:
-    """The function of an index map; `arguments` are grid indices and refs as memory holds them.
+    """The function `name` of the index map `map`, with arguments of the types `arguments`.
 
-    A region is copied and converted; `converter` is given the function's block with the arguments
-    that the region saw replaced by what memory holds.
+    The arguments are grid indices and prefetched refs as memory holds them. A region is copied and
+    converted by what `converter` makes for the block of the function.
     """
     block = Block(arg_types=arguments)
     if isinstance(map, AffineMap):
@@ -72,7 +78,7 @@ def _append(op: Operation, block: Block, location: LocationAttr) -> SSAValue:
 
 
 def affine_values(map: AffineMap, dims: Sequence[SSAValue], emit: Emit) -> list[SSAValue]:
-    """The results of an affine map of i32 values."""
+    """The results of `map` at `dims`, all i32; `emit` inserts the operations that compute them."""
     return [_affine(expr, dims, emit) for expr in map.results]
 
 
@@ -116,7 +122,7 @@ def _affine(expr: AffineExpr, dims: Sequence[SSAValue], emit: Emit) -> SSAValue:
 
 
 def _is_natural(expr: AffineExpr) -> bool:
-    """Whether `expr` is surely not negative; grid indices are not."""
+    """Whether `expr` is certainly not negative: grid indices and what adds or multiplies them."""
     match expr:
         case AffineDimExpr():
             return True

@@ -8,9 +8,11 @@ becomes
       <prologue>; scf.for %step = ... { <fetch, wait, body, store, wait> }; <epilogue>
     })
 
-The order of events is `lowering/windows_to_dma/schedule.py`'s (spec/pallas_semantics.md section
-2.3); `lookahead`, which may fetch a block still earlier, is not used. A ref that is already where
-the block should be is not copied: the body sees a part of it.
+The order of events is that of `lowering/windows_to_dma/schedule.py` (spec/pallas_semantics.md
+section 2.3); `lookahead`, which allows fetching a block still earlier, is not used. If a ref is
+already in the memory where its blocks should be, nothing is copied: the body gets a view of it.
+Raises `Unsupported` for blocks of booleans, and for such a ref with bounded slices or with blocks
+that do not divide it.
 """
 
 from __future__ import annotations
@@ -41,9 +43,7 @@ from pallasite.lowering.windows_to_dma.transfers import Pipelined
 
 @rule(pallas.EmitPipelineOp)
 def lower_pipeline(op: pallas.EmitPipelineOp, c: Converter) -> Sequence[SSAValue]:
-    """The pipeline's buffers, transfers and loop, in a region of their own; its body is lowered
-    with the rest.
-    """
+    """Writes the pipeline's buffers, transfers and loop in a `tpu.region`, then lowers its body."""
     expansion = _Expansion(op, c)
     region = expansion.write()
     c.insert(region)
@@ -53,7 +53,7 @@ def lower_pipeline(op: pallas.EmitPipelineOp, c: Converter) -> Sequence[SSAValue
 
 @dataclass(frozen=True)
 class _Placed:
-    """An operand that the body sees where it is."""
+    """An operand that is not copied, because it is already in the memory of its blocks."""
 
     argument: BlockArgument
     array: SSAValue
@@ -62,7 +62,7 @@ class _Placed:
 
 
 class _Expansion:
-    """One pipeline on its way to explicit transfers."""
+    """Lowers one pipeline to explicit transfers."""
 
     def __init__(self, op: pallas.EmitPipelineOp, c: Converter) -> None:
         self.op = op
@@ -73,13 +73,14 @@ class _Expansion:
         sizes: list[Scalar] = [next(bounds) if n == DYNAMIC else n for n in op.grid_shape]
         self.grid = Grid(tuple(sizes), tuple(op.offsets))
         self.outside = captured(op.maps)
-        """Values that index maps use besides the grid indices."""
+        """Values from outside the pipeline that its index maps use."""
         self.pipelined: list[Pipelined] = []
         self.copied: list[tuple[BlockArgument, SSAValue, SSAValue, bool]] = []
-        """Block, array, buffer, whether it is an output."""
+        """Operands copied whole: block argument, array, buffer, whether it is an output."""
         self.placed: list[_Placed] = []
 
     def write(self) -> tpu.RegionOp:
+        """The region, not inserted; the operations of the pipeline's body are moved into it."""
         op, build = self.op, self.build
         operands = [*op.inputs, *op.outputs]
         for n, operand in enumerate(operands):
@@ -105,6 +106,7 @@ class _Expansion:
     # Operands.
 
     def _operand(self, n: int, operand: SSAValue, *, output: bool) -> None:
+        """Sorts operand number `n` into `placed`, `copied` or `pipelined`; allocates its buffer."""
         op, window, argument = self.op, self.op.windows.data[n], self.op.blocks[n]
         array = self.c.plain(operand)
         if cast(MemRefType[Attribute], argument.type).element_type == i1:
@@ -130,7 +132,7 @@ class _Expansion:
         )
 
     def _is_trivial(self, window: pallas.WindowAttr, array: SSAValue) -> bool:
-        """The block is the whole array, at every point (spec/pallas_semantics.md section 1.4)."""
+        """Whether the block is the whole array at every point (spec/pallas_semantics.md 1.4)."""
         if any(dim.kind is not DimKind.BLOCKED for dim in window.dims):
             return False
         if window.bounds != cast(MemRefType[Attribute], array.type).get_shape():
@@ -150,7 +152,7 @@ class _Expansion:
         *,
         output: bool,
     ) -> Operand:
-        """The operand as lowering of windows describes it."""
+        """The operand as `windows-to-dma` describes it, which writes the schedule."""
         buffers = 1 if self.op.no_pipelining is not None else window.buffers
         zeros = (0,) * len(window.dims) if map.in_elements else None
         described = Window(window.bounds, map.function.sym_name.data, zeros, zeros, buffers)
@@ -165,6 +167,7 @@ class _Expansion:
         return self.build.emit(made, operand.hint("window"))
 
     def _place(self, placed: _Placed) -> None:
+        """Adds an operand that is not copied; refuses blocks that would not be views of it."""
         shape = cast(MemRefType[Attribute], placed.array.type).get_shape()
         if placed.map.bounded:
             raise self.c.unsupported(
@@ -206,7 +209,7 @@ class _Expansion:
                 build.keep(inner)
 
     def _view(self, placed: _Placed, point: Point) -> SSAValue:
-        """The part of the operand that is the block at `point`."""
+        """The block at `point` as a view of the operand."""
         build = self.build
         arguments = (*point, *self.outside)
         index = evaluate(build, placed.map.function, arguments, self.grid.bounds)
@@ -219,7 +222,8 @@ class _Expansion:
 
 
 def _own_operations(block: Block) -> Iterator[Operation]:
-    """The operations of `block` that are in no pipeline inside it."""
+    """The operations in `block`, also in regions, except those of pipelines nested in it: their
+    program ids are others."""
     for op in block.ops:
         yield op
         if not isinstance(op, pallas.EmitPipelineOp):

@@ -1,4 +1,9 @@
-"""Index maps of a pipeline, which may use values from outside: these become arguments."""
+"""Index maps of a `pallas.emit_pipeline`, as functions that `windows_to_dma.maps` can evaluate.
+
+Unlike those of a kernel, they may use values defined outside of the pipeline; these become
+arguments behind the grid indices. Dimensions that are counted in blocks are multiplied by their
+size where another dimension is counted in elements, so that all results have the same unit.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +25,19 @@ from pallasite.passes.ranges import Range
 
 @dataclass(frozen=True)
 class PipelineMap:
-    """An index map as a detached function of grid indices and of the values from outside."""
+    """An index map as a function, not inserted, of grid indices and values from outside."""
 
     function: func.FuncOp
     ranges: tuple[Range, ...]
+    """The values that the index of each dimension may take."""
     in_elements: bool
-    """Its results are the first elements of blocks, not the numbers of blocks."""
+    """Whether its results are first elements of blocks instead of numbers of blocks."""
     bounded: tuple[bool, ...] = ()
-    """The dimensions with a second result, the size; nothing if there are none."""
+    """For each dimension, whether it has a second result, the size; () if none has."""
 
 
 def captured(maps: Sequence[Region]) -> list[SSAValue]:
-    """The values that `maps` use and that are defined outside of them."""
+    """The values that `maps` use but do not define, each once, in the order of their uses."""
     found: dict[SSAValue, None] = {}
     for region in maps:
         inside = {*region.block.args}
@@ -45,7 +51,10 @@ def captured(maps: Sequence[Region]) -> list[SSAValue]:
 def pipeline_map(
     op: pallas.EmitPipelineOp, window: pallas.WindowAttr, outside: Sequence[SSAValue]
 ) -> PipelineMap:
-    """The index map of one window of `op`, which takes grid indices with the offsets of `op`."""
+    """The index map of `window` of the pipeline `op`; `outside` are the values that maps capture.
+
+    Its arguments are grid indices to which the offsets of `op` have been added.
+    """
     grid = op.grid_shape
     block = Block(arg_types=[i32] * len(grid) + [value.type for value in outside])
 
@@ -83,7 +92,11 @@ def pipeline_map(
 def _inlined(
     region: Region, block: Block, place: Sequence[SSAValue], outside: dict[SSAValue, SSAValue]
 ) -> list[SSAValue]:
-    """Copies the operations of an index map to the end of `block`; what the map yields."""
+    """Copies the operations of the index map `region` to the end of `block`.
+
+    `place` replaces its grid indices, and `outside` maps captured values to their replacements.
+    Returns what the map yields.
+    """
     values = {**outside, **dict(zip(region.block.args, place, strict=True))}
     end = end_of(region)
     for op in region.block.ops:

@@ -1,4 +1,4 @@
-"""Which program runs: ids and sizes of the grid around an operation."""
+"""Program ids, numbers of programs, and core numbers: where in its grid a kernel runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule
 
 @dataclass(frozen=True)
 class Programs:
-    """The grid of a kernel; `ids` and `axes` leave out what transformations added."""
+    """The grid of a kernel as its author wrote it, without axes that transformations (vmap) added.
+
+    It is empty in index maps, except for `axes`.
+    """
 
     ids: Sequence[SSAValue] = ()
+    """The grid index of each axis."""
     axes: Sequence[int] = ()
-    """Which of the function's grid dimensions each axis is."""
+    """The number of each axis among the dimensions of the function's grid."""
     names: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    """The index along each axis with a name, such as an axis of a core mesh."""
 
 
 @rule(pallas.ProgramIdOp)
@@ -30,7 +35,7 @@ def lower_program_id(op: pallas.ProgramIdOp, c: Converter) -> Sequence[SSAValue]
 
 @rule(pallas.NumProgramsOp)
 def lower_num_programs(op: pallas.NumProgramsOp, c: Converter) -> Sequence[SSAValue]:
-    """`tpu.iteration_bound` of the function's own grid dimension."""
+    """`tpu.iteration_bound` of the dimension of the function's grid that the axis is."""
     axis = c.programs.axes[op.axis.value.data]
     bound = tpu.IterationBoundOp(result_types=[i32], properties={"dim": IntegerAttr(axis, i32)})
     return [c.emit(bound)]

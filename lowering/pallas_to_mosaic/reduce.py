@@ -1,8 +1,8 @@
 """Reductions: `vector.multi_reduction` from the neutral element, `tpu.reduce_index`.
 
-A reduction to a scalar keeps a leading dimension of size 1 and takes its only element out, which
-brings it to the scalar core; any and all of booleans are the maximum and minimum of 0.0 and 1.0
-(spec/pallas_semantics.md section 4.5).
+A reduction to a scalar first gets a leading dimension of size 1, as in JAX, and the only element
+that is left is extracted, which moves it to the scalar core. `any` and `all` of booleans are the
+maximum and minimum of 0.0 and 1.0 (spec/pallas_semantics.md section 4.5).
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ INTEGERS = {
     "max": (CombiningKindFlag.MAXSI, least(32)),
     "min": (CombiningKindFlag.MINSI, greatest(32)),
 }
-"""Kind in Mosaic and neutral element, by kind."""
+"""For each kind of reduction: the kind in Mosaic, and the neutral element it starts from."""
 BOOLEANS = {"or": "max", "and": "min"}
+"""For each kind of reduction of booleans: the kind of the same reduction of 0.0 and 1.0."""
 
 
 @rule(pallas.ReduceOp)
 def lower_reduce(op: pallas.ReduceOp, c: Converter) -> Sequence[SSAValue]:
-    """Booleans, which Mosaic does not reduce, go through numbers."""
+    """Booleans, which Mosaic does not reduce, are reduced as f32."""
     kind, axes, value = op.kind.data, integers_of(op.axes), op.value
     if kind in BOOLEANS:
         return [_of_booleans(value, BOOLEANS[kind], axes, op, c)]
@@ -80,7 +81,7 @@ def _reduced(
 
 @rule(pallas.ArgReduceOp)
 def lower_arg_reduce(op: pallas.ArgReduceOp, c: Converter) -> Sequence[SSAValue]:
-    """Of f32 along one axis; a vector of rank 1 becomes one row first."""
+    """`tpu.reduce_index` of f32 along one axis; a vector of rank 1 becomes one row first."""
     value, axis = op.value, op.axis.value.data
     source = cast(VectorType[Attribute], value.type)
     result = op.result.type

@@ -1,9 +1,10 @@
 """Loads, stores, swaps and views of refs.
 
-VMEM holds vectors, SMEM scalars; everything else is reached by DMA (spec/pallas_semantics.md
-sections 1.5 and 3.1). An indexer names all dimensions of the ref that the kernel sees: it becomes
-one of the ref that memory holds, with position 0 in squeezed dimensions. What loads and stores
-cannot do, the verifiers of `dialects/pallas/refs.py` have refused.
+Loads and stores are of vectors in VMEM and of scalars in SMEM; other memory is only reached by DMA
+(spec/pallas_semantics.md sections 1.5 and 3.1). An indexer has an entry for each dimension of the
+ref that the kernel sees. `box_of` adds position 0 for the squeezed dimensions, which the ref of
+memory has in addition. Illegal accesses have been refused by the verifiers of
+`dialects/pallas/refs.py`.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, Held, rule, wi
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a ref that an indexer names, in dimensions as memory holds them."""
+    """The part of a ref that an indexer selects, in the dimensions of the ref of memory."""
 
     held: Held
     starts: tuple[int | SSAValue, ...]
     sizes: tuple[int | SSAValue, ...]
     strides: tuple[int, ...]
     dropped: tuple[bool, ...]
-    """Dimensions of size 1 that the result does not have."""
+    """For each dimension, whether the result lacks it: squeezed, or indexed by a single number."""
 
     @property
     def strided(self) -> bool:
@@ -51,7 +52,7 @@ class Box:
 
 
 def box_of(op: Indexed, c: Converter) -> Box:
-    """The indexer of `op` with the squeezed dimensions of its ref."""
+    """What the indexer of `op` selects, with the squeezed dimensions of its ref."""
     held = c.held(op.ref)
     entries = iter(op.entries)
     rows: list[tuple[int | SSAValue, int | SSAValue, int, bool]] = []
@@ -70,7 +71,7 @@ def box_of(op: Indexed, c: Converter) -> Box:
 
 @rule(pallas.AtOp)
 def lower_at(op: pallas.AtOp, c: Converter) -> Sequence[SSAValue]:
-    """`tpu.memref_slice`, and `tpu.memref_squeeze` for the dimensions that go."""
+    """`tpu.memref_slice`, then `tpu.memref_squeeze` if the view lacks dimensions."""
     box = box_of(op, c)
     old = box.held.type
     static = [DYNAMIC_INDEX if isinstance(n, SSAValue) else n for n in box.sizes]
@@ -89,10 +90,10 @@ def lower_at(op: pallas.AtOp, c: Converter) -> Sequence[SSAValue]:
 def subcore_shape(
     box: Box, op: pallas.LoadOp | pallas.StoreOp | pallas.SwapOp, c: Converter
 ) -> tuple[int, ...]:
-    """The shape of the vector that a subcore loads or stores for `op`.
+    """The shape of the vector that a subcore of a SparseCore loads or stores for `op`.
 
-    Without layout passes a register has no dimensions of its own for what is dropped, which are
-    the leading ones of the box then.
+    Dropped dimensions are leading ones of the box here; if the kernel is compiled without layout
+    passes, the vector does not have them. Refuses strides, masks and other dropped dimensions.
     """
     first = next((d for d, size in enumerate(box.sizes) if size != 1), len(box.sizes))
     if box.strided or any(box.dropped[first:]) or op.mask is not None or not op.shape:
@@ -112,12 +113,12 @@ def subcore_shape(
 
 @rule(pallas.LoadOp)
 def lower_load(op: pallas.LoadOp, c: Converter) -> Sequence[SSAValue]:
-    """A box of the ref: a scalar of SMEM, or a vector."""
+    """Loads a scalar from SMEM, or a vector."""
     box = box_of(op, c)
     if memory_space(box.held.type) == "smem":
         return [_seen(_load_scalar(box, c), box, c)]
-    # What a mask leaves out is undefined, and no load of a TPU has a mask (the compiler refuses
-    # `tpu.vector_load` with one): what memory holds there will do.
+    # Elements that a mask leaves out are undefined, and no load of a TPU has a mask (the compiler
+    # refuses `tpu.vector_load` with one), so the mask is dropped.
     value = _load_vector(box, op, c)
     return [_seen(_without_dropped(value, op.result.type, c), box, c)]
 
@@ -127,7 +128,7 @@ def _load_scalar(box: Box, c: Converter) -> SSAValue:
 
 
 def _load_vector(box: Box, op: pallas.LoadOp | pallas.SwapOp, c: Converter) -> SSAValue:
-    """The box, with dropped dimensions, elements as they are stored."""
+    """Loads the box, with the dimensions that the result lacks, and booleans as i32."""
     type = VectorType(box.held.type.element_type, box.shape)
     starts = [c.index(start) for start in box.starts]
     if c.on_subcores:
@@ -152,13 +153,13 @@ def _load_vector(box: Box, op: pallas.LoadOp | pallas.SwapOp, c: Converter) -> S
 
 
 def _without_dropped(value: SSAValue, type: Attribute, c: Converter) -> SSAValue:
-    """The loaded box in the shape of `type`; its only element if that is a scalar."""
+    """The loaded box reshaped to `type`; its only element if that is a scalar type."""
     shape = shape_of(type)
     return c.reshape(value, shape) if isinstance(type, VectorType) else c.element(value)
 
 
 def _seen(value: SSAValue, box: Box, c: Converter) -> SSAValue:
-    """A value from memory as the kernel sees it: booleans are what is not zero."""
+    """A value from memory as the kernel sees it: a boolean is true if its i32 is not zero."""
     if not box.held.boolean:
         return value
     return c.emit(arith.CmpiOp(value, c.constant(value.type, 0), "ne"))
@@ -169,14 +170,14 @@ def _seen(value: SSAValue, box: Box, c: Converter) -> SSAValue:
 
 @rule(pallas.StoreOp)
 def lower_store(op: pallas.StoreOp, c: Converter) -> Sequence[SSAValue]:
-    """A box of the ref; what the mask leaves out keeps its value."""
+    """Stores a scalar in SMEM or a vector; memory that the mask leaves out keeps its value."""
     _store(op, box_of(op, c), c)
     return []
 
 
 @rule(pallas.SwapOp)
 def lower_swap(op: pallas.SwapOp, c: Converter) -> Sequence[SSAValue]:
-    """The previous value is loaded whole, also where the mask keeps it."""
+    """Loads the box, then stores; the mask applies only to the store."""
     box = box_of(op, c)
     if memory_space(box.held.type) == "smem":
         previous = _load_scalar(box, c)
@@ -222,7 +223,7 @@ def _store_scalar(op: pallas.StoreOp | pallas.SwapOp, box: Box, c: Converter) ->
 
 
 def _kept(value: SSAValue, box: Box, c: Converter) -> SSAValue:
-    """A value of the kernel as memory keeps it."""
+    """A value of the kernel as memory holds it: booleans as i32."""
     if not box.held.boolean:
         return value
     type = with_element(value.type, i32)

@@ -1,4 +1,4 @@
-"""Scopes: `tpu.region` around what they allocate.
+"""Scopes: a `pallas.run_scoped` becomes a `tpu.region` that begins with its allocations.
 
     pallas.run_scoped (%buffer: memref<8x128xf32, vmem>, %sem: memref<!tpu.dma_semaphore, ...>) {
       ...
@@ -25,7 +25,7 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, Held, rule, st
 
 
 def allocation(type: MemRefType[Attribute]) -> Operation:
-    """The operation that allocates a ref of `type`, which is as memory holds it."""
+    """The operation that allocates a ref of `type`, a type of memory (`stored_type`)."""
     if isinstance(type.element_type, tpu.SemaphoreType | tpu.DMASemaphoreType):
         return tpu.SemAllocOp(result_types=[type])
     return memref.AllocaOp.build(operands=[[], []], result_types=[type])
@@ -56,6 +56,6 @@ def lower_run_scoped(op: pallas.RunScopedOp, c: Converter) -> Sequence[SSAValue]
 
 @rule(pallas.YieldOp)
 def lower_yield(op: pallas.YieldOp, c: Converter) -> Sequence[SSAValue]:
-    """The end of a region that was lowered."""
+    """`tpu.yield`, for a region that has become a `tpu.region`."""
     c.insert(tpu.YieldOp(operands=[list(op.values)]))
     return []

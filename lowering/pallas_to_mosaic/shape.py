@@ -20,7 +20,7 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule
 
 @rule(pallas.BroadcastOp)
 def lower_broadcast(op: pallas.BroadcastOp, c: Converter) -> Sequence[SSAValue]:
-    """Masks are repeated as masks."""
+    """Masks, too, are broadcast as they are."""
     value, result = op.value, op.result.type
     shape = shape_of(result)
     spread = [1] * len(shape)

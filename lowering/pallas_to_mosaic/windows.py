@@ -1,4 +1,4 @@
-"""Window parameters: what the compiler is told about an operand's blocks.
+"""The entries of `window_params`: what the TPU compiler is told about the blocks of an operand.
 
 Rules and attribute names are those of spec/pallas_semantics.md section 1.11.
 """
@@ -22,14 +22,18 @@ EMPTY = DictionaryAttr({})
 
 
 def default_window(array: TensorType[Attribute], axes: int) -> pallas.WindowAttr:
-    """The window of an operand that is seen whole."""
+    """The window of an operand that the kernel sees whole, on a grid of `axes` axes: the block is
+    the array, its index always 0."""
     shape = array.get_shape()
     zeros = AffineMap(axes, 0, tuple(AffineConstantExpr(0) for _ in shape))
     return pallas.WindowAttr([pallas.DimAttr("blocked", n) for n in shape], zeros)
 
 
 def window_params(window: pallas.WindowAttr, symbol: str, *, trivial_vmem: bool) -> DictionaryAttr:
-    """The dictionary of one window; one that is trivial and in VMEM gets a single buffer."""
+    """The entry of one window with the index map `@symbol`.
+
+    `trivial_vmem` says that it is trivial and in VMEM; it then has a single buffer.
+    """
     entries: dict[str, Attribute] = {
         "transform_indices": SymbolRefAttr(symbol),
         "window_bounds": DenseArrayBase.from_list(i64, window.bounds),
