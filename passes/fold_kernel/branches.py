@@ -1,4 +1,4 @@
-"""Branches whose condition is known, whose sides agree, or whose results nobody uses."""
+"""Folds `scf.if`: known conditions, sides that agree, unused results, branches by one condition."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same
 
 _MOST_REPEATED = 16
-"""Repeated operations between two branches that are looked for before the first."""
+"""Two branches are not joined if more operations between them repeat earlier ones."""
 _MOST_CONDITIONS = 64
-"""Conditions made of one that are looked at."""
+"""A condition from which more conditions are derived is not followed."""
 _OF_CONDITIONS = (arith.XOrIOp, arith.ExtUIOp, arith.CmpiOp)
-"""Operations that negate conditions, or make them as JAX does: of 0 or 1, compared with 0."""
+"""Operations that derive a condition from another: by negation, or as JAX does, which extends it to
+0 or 1 and compares that with 0."""
 
 
 @rule(scf.IfOp)
 def take_known_branch(op: scf.IfOp, f: Folder) -> bool:
-    """A branch by a constant is the side that it takes."""
+    """A branch with a constant condition is replaced by the side that it takes."""
     known = integer(op.cond)
     if known is None:
         return False
@@ -34,7 +35,7 @@ def take_known_branch(op: scf.IfOp, f: Folder) -> bool:
 
 @rule(scf.ExecuteRegionOp)
 def take_region(op: scf.ExecuteRegionOp, f: Folder) -> bool:
-    """A region of one block is what is in it."""
+    """An `scf.execute_region` of one block is replaced by the operations in it."""
     if len(op.region.blocks) != 1:
         return False
     inline(op, op.region, ())
@@ -57,10 +58,10 @@ def know_condition_inside(op: scf.IfOp, f: Folder) -> bool:
 
 @rule(scf.IfOp)
 def drop_results(op: scf.IfOp, f: Folder) -> bool:
-    """Drops results that are unused, or that are the same value from outside on both sides.
+    """Drops results that are unused, or for which both sides yield values from outside the branch.
 
-    Where both sides give values from outside, a select between them takes the result's place. JAX's
-    branches end so where a value is only passed on.
+    One and the same value replaces such a result directly, two different ones by way of an
+    `arith.select`. JAX's branches yield such values where they only pass something on.
     """
     if not op.results:
         return False
@@ -98,9 +99,9 @@ def drop_results(op: scf.IfOp, f: Folder) -> bool:
 
 @rule(scf.IfOp)
 def turn_negated_branch(op: scf.IfOp, f: Folder) -> bool:
-    """A branch by the opposite of a condition is one by the condition, the other way round.
+    """A branch by `not c` is a branch by `c` with its sides exchanged.
 
-    As libtpu 0.0.51 has it: only if both sides do something.
+    Only if both sides do something, as in libtpu 0.0.51.
     """
     opposite = op.cond.owner
     if not isinstance(opposite, arith.XOrIOp) or not _does_both(op):
@@ -120,8 +121,8 @@ def turn_negated_branch(op: scf.IfOp, f: Folder) -> bool:
 
 
 def turns_branch(condition: SSAValue) -> bool:
-    """Whether a branch that does something on both sides is by `condition`, maybe negated,
-    widened and compared again, as JAX writes conditions; not known of more than 64 uses."""
+    """Whether some branch that does something on both sides has `condition`, or one derived from it
+    by `_OF_CONDITIONS`, as its own. False if there are more than 64 derived ones."""
     waiting, met = [condition], {condition}
     while waiting:
         for use in waiting.pop().uses:
@@ -138,7 +139,7 @@ def turns_branch(condition: SSAValue) -> bool:
 
 
 def _does_both(op: scf.IfOp) -> bool:
-    """Whether both sides of a branch have operations, or give values."""
+    """Whether both sides of a branch have operations, or yield values."""
     for region in op.regions:
         first = region.block.first_op if region.blocks else None
         if first is None or (isinstance(first, scf.YieldOp) and not first.operands):
@@ -148,10 +149,10 @@ def _does_both(op: scf.IfOp) -> bool:
 
 @rule(scf.IfOp)
 def join_branches(op: scf.IfOp, f: Folder) -> bool:
-    """Two branches by one condition, one behind the other, are one branch.
+    """Joins a branch with an earlier one by the same condition.
 
-    So what the second one does with a result of the first is done on its side, where it may cancel:
-    a mask that both negate. Branches without results are left alone; nothing of them can cancel.
+    What the second does with a result of the first then folds within one side, such as a mask that
+    both negate. Branches without results stay apart, since nothing of theirs can fold.
     """
     first = _branch_before(op)
     if first is None or not (first.results or op.results):
@@ -185,8 +186,11 @@ def join_branches(op: scf.IfOp, f: Folder) -> bool:
 
 
 def _branch_before(op: scf.IfOp) -> scf.IfOp | None:
-    """The branch by the same condition of which only constants, that condition, and what was
-    computed or loaded before the branch already, keep `op`."""
+    """The earlier branch by the same condition with which `op` can be joined, None without one.
+
+    Between the two may be constants, operations that compute the condition, and operations without
+    effects that repeat one from before the earlier branch.
+    """
     before, passed = op.prev_op, {op.cond}
     again: list[Operation] = []
     while before is not None and not isinstance(before, scf.IfOp):
@@ -203,7 +207,7 @@ def _branch_before(op: scf.IfOp) -> scf.IfOp | None:
 
 
 def _is_repeated(op: Operation, branch: scf.IfOp) -> bool:
-    """Whether an operation before `branch`, in its block, gives what `op` gives behind it."""
+    """Whether an operation before `branch`, in its block, has a result equal to that of `op`."""
     earlier = branch.prev_op
     while earlier is not None:
         if type(earlier) is type(op) and len(op.results) == 1:
@@ -214,13 +218,13 @@ def _is_repeated(op: Operation, branch: scf.IfOp) -> bool:
 
 
 def _sides(op: scf.IfOp, index: int) -> list[SSAValue]:
-    """What one side of a branch yields."""
+    """The values that side `index` of a branch yields."""
     end = _yield(op.regions[index])
     return [] if end is None else list(end.operands)
 
 
 def inline(op: Operation, region: Region, arguments: tuple[SSAValue, ...]) -> None:
-    """Puts the block of `region` in the place of `op`, whose results are what it yields."""
+    """Replaces `op` by the block of `region`, and its results by what the block yields."""
     block, outer = region.block, op.parent
     assert outer is not None
     for argument, value in zip(block.args, arguments, strict=True):
@@ -252,8 +256,10 @@ def _within(op: Operation | None, region: Region) -> bool:
 
 
 def is_outside(value: SSAValue, op: Operation) -> bool:
-    """Whether `value` is made outside of the regions of `op`; constants and copies of one number
-    move there."""
+    """Whether `value` is defined outside of the regions of `op`.
+
+    Constants, and broadcasts of scalars from outside, are moved in front of `op` for this.
+    """
     owner = value.owner
     if not isinstance(owner, Operation):
         inside = owner.parent_op()
@@ -276,7 +282,7 @@ def is_outside(value: SSAValue, op: Operation) -> bool:
 
 
 def _selectable(left: SSAValue, right: SSAValue) -> bool:
-    """Whether there are choices between values of their type, or none is needed."""
+    """Whether `arith.select` can choose between both, or they are the same value."""
     numbers = (VectorType, IntegerType, IndexType, AnyFloat)
     return same(left, right) or isinstance(left.type, numbers)
 

@@ -1,4 +1,4 @@
-"""Casts there and back, one after another, and of constants."""
+"""Folds casts: there and back again, one after another, and of constants."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ _KEEPS_WORDS = (
     arith.MinSIOp, arith.MaxSIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.SelectOp,
     arith.RemSIOp, arith.ShRSIOp, tpu.AssumeMultipleOp,
 )  # fmt: skip
-"""Operations that give no longer numbers than their operands are."""
+"""Operations whose result fits 32 bits if their operands do."""
 _DEEPEST = 8
+"""How many operations in a row are looked through."""
 
 
 @rule(arith.TruncIOp)
 def fold_truncation(op: arith.TruncIOp, f: Folder) -> SSAValue | None:
-    """A truncated extension extends or truncates by less, or not at all."""
+    """A truncation of an extension is a smaller extension or truncation, or no operation; two
+    truncations are one."""
     owner = op.input.owner
     if isinstance(owner, arith.TruncIOp):
         return _cast(arith.TruncIOp, owner.input, op, f)
@@ -46,7 +48,8 @@ def fold_truncation(op: arith.TruncIOp, f: Folder) -> SSAValue | None:
 
 @rule(*_EXTENSIONS)
 def fold_extension(op: arith.ExtSIOp | arith.ExtUIOp, f: Folder) -> SSAValue | None:
-    """Two extensions of one kind become one; what was extended by zeros is not negative."""
+    """Two extensions of one kind are one; a value extended by zeros is not negative, so extending
+    it by its sign adds zeros, too."""
     owner = op.input.owner
     if isinstance(owner, arith.ExtUIOp):
         return _cast(arith.ExtUIOp, owner.input, op, f)
@@ -57,7 +60,7 @@ def fold_extension(op: arith.ExtSIOp | arith.ExtUIOp, f: Folder) -> SSAValue | N
 
 @rule(arith.IndexCastOp, arith.BitcastOp)
 def fold_cast_back(op: Operation, f: Folder) -> SSAValue | None:
-    """A cast back to the first type is the first value, unless what lay between held less of it."""
+    """A cast back to the first type is the first value, if the type between holds all of it."""
     owner = op.operands[0].owner
     if not isinstance(owner, type(op)) or owner.operands[0].type != op.results[0].type:
         return None
@@ -71,7 +74,7 @@ def fold_cast_back(op: Operation, f: Folder) -> SSAValue | None:
 
 
 def _fits_words(index: SSAValue, depth: int) -> bool:
-    """Whether `index` is a number of 32 bits: sums and products of such may not be."""
+    """Whether `index` certainly fits 32 bits; sums and products of such numbers may not."""
     owner = index.owner
     if isinstance(owner, arith.IndexCastOp) or range_of(index).fits_words():
         return True
@@ -82,7 +85,7 @@ def _fits_words(index: SSAValue, depth: int) -> bool:
 
 @rule(arith.TruncFOp)
 def fold_rounding(op: arith.TruncFOp, f: Folder) -> SSAValue | None:
-    """A float that was extended has nothing to round."""
+    """A float that is extended and truncated back to its type is unchanged."""
     owner = op.input.owner
     if isinstance(owner, arith.ExtFOp) and owner.input.type == op.result.type:
         return owner.input
@@ -91,7 +94,7 @@ def fold_rounding(op: arith.TruncFOp, f: Folder) -> SSAValue | None:
 
 @rule(*_EXTENSIONS, arith.TruncIOp, arith.IndexCastOp)
 def fold_cast_of_integer(op: Operation, f: Folder) -> SSAValue | None:
-    """A cast of an integer constant is one."""
+    """A cast of an integer constant is a constant."""
     known = _cast_integer(op)
     return None if known is None else f.constant(op.results[0].type, known)
 
@@ -105,7 +108,7 @@ def fold_number_of_integer(op: Operation, f: Folder) -> SSAValue | None:
 
 @rule(arith.FPToSIOp)
 def fold_integer_of_number(op: arith.FPToSIOp, f: Folder) -> SSAValue | None:
-    """A float constant that lies within the integer type loses its fraction."""
+    """A float constant in the range of the integer type is the constant without its fraction."""
     known, width = number(op.input), width_of(element_of(op.result))
     if known is None or not math.isfinite(known) or width == 1:
         return None

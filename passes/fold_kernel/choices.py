@@ -1,4 +1,4 @@
-"""Choices whose outcome is known, or that another operation makes."""
+"""Folds `arith.select`: known conditions, equal operands, minima and maxima, negated conditions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _EXTREMA: dict[str, type[Operation]] = {
 
 @rule(arith.SelectOp)
 def fold_choice(op: arith.SelectOp, f: Folder) -> SSAValue | None:
-    """A choice by a constant, or between a value and itself, is a value; a vector may be computed
-    twice."""
+    """`true ? x : y` and `c ? x : x` are `x`, where a vector `x` may be computed twice."""
     known = integer(op.cond)
     twice = is_vector(op.lhs) and equal_values(op.lhs, op.rhs)
     if known == 1 or twice or same(op.lhs, op.rhs):
@@ -42,10 +41,12 @@ def fold_choice_of_equals(op: arith.SelectOp, f: Folder) -> SSAValue | None:
 
 @rule(arith.SelectOp)
 def choose_extremum(op: arith.SelectOp, f: Folder) -> SSAValue | None:
-    """`x < y ? x : y` of vectors of i32 is a minimum; of the ends of a type, which one is known.
+    """`x < y ? x : y` of vectors of i32 is a minimum.
 
-    The compiler does that with any integers. Narrow ones have no minimum, so for them the choice
-    stays, and `check-kernel` refuses it. Unsigned ones are compared and chosen.
+    If `y` is the least or greatest number of the type, the minimum is known, for integers of any
+    width. The compiler makes minima of narrow integers, too, for which no target has an
+    instruction: here the selection stays, and `check-kernel` refuses it. Unsigned minima stay
+    selections, which is how they are computed.
     """
     compared = op.cond.owner
     if not isinstance(compared, arith.CmpiOp) or not isinstance(op.result.type, VectorType):
@@ -101,5 +102,5 @@ def fold_choice_of_truth(op: arith.SelectOp, f: Folder) -> SSAValue | None:
 
 
 def _among(op: arith.SelectOp, first: SSAValue, second: SSAValue) -> bool:
-    """Whether `op` chooses between these two values, in this order."""
+    """Whether the operands of the selection `op` are these two values, in this order."""
     return same(op.lhs, first) and same(op.rhs, second)

@@ -1,4 +1,4 @@
-"""Comparisons whose outcome is known, or that ask whether a mask is set."""
+"""Folds comparisons: of equal values, of constants, and of booleans with constants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fold_comparison(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
 
 @rule(arith.CmpfOp)
 def fold_float_comparison(op: arith.CmpfOp, f: Folder) -> SSAValue | None:
-    """A comparison of two scalar constants is a constant; that of NaN is left to the chip."""
+    """A comparison of two scalar constants is a constant, unless one is NaN."""
     left, right = number(op.lhs), number(op.rhs)
     order = ORDERS.get(op.predicate_name[-2:])
     if order is None or left is None or right is None or isinstance(op.lhs.type, VectorType):
@@ -65,7 +65,8 @@ def move_constant_right(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
 
 @rule(arith.XOrIOp)
 def negate_comparison(op: arith.XOrIOp, f: Folder) -> SSAValue | None:
-    """A scalar `not (x < y)` is `x >= y`, unless it turns a branch."""
+    """A scalar `not (x < y)` is `x >= y`, unless a branch depends on it (`turn_negated_branch` then
+    exchanges the sides of that)."""
     if isinstance(op.result.type, VectorType) or op.result.type != IntegerType(1):
         return None
     if turns_branch(op.result):

@@ -1,4 +1,4 @@
-"""The walk of `fold-kernel` and what its rules share.
+"""The pass `fold-kernel`: walks over a kernel and applies rules until nothing changes.
 
     %m = arith.maxsi %x, %x : vector<32x128xi8>
     %s = arith.select %true, %m, %y : vector<32x128xi8>
@@ -6,11 +6,11 @@
 becomes
     tpu.vector_store %o[%c0, %c0], %x ...
 
-The TPU compiler brings a kernel into MLIR's canonical form before it judges anything, so what folds
-there may be of any type, and what is then unused is never looked at: a maximum of bytes, which no
-chip has, is fine between a value and itself. The rules here are those of that canonical form that
-decide what a kernel consists of (asked of libtpu 0.0.51 for v4 to v7x). Forms that only say the
-same differently, like sums of constants put together, are left to later passes.
+The TPU compiler brings a kernel into MLIR's canonical form before it checks anything. An operation
+that folds there may have any type, and one that is then unused is never checked: a maximum of bytes
+has no instruction on any target, but the maximum of a value and itself is accepted. The rules here
+are those of the canonical form that decide which operations remain (asked of libtpu 0.0.51 for v4
+to v7x). Rules that only rewrite an expression, such as adding up constants in a sum, are left out.
 
 Needs a kernel in the `mosaic` or `dma` form and leaves the same form. Whatever a rule does is
 exact: it holds for NaN, for -0.0 and for integers that wrap.
@@ -47,15 +47,15 @@ from pallasite.passes.rules import AllRules
 from pallasite.targets import DEFAULT_TARGET
 
 Rule = Callable[..., "SSAValue | bool | None"]
-"""From `(op, folder)` to the value that replaces its one result, None to keep the operation; of
-operations with regions, to whether the rule has changed or replaced it itself."""
+"""Called with `(op, folder)`. Returns the value that replaces the one result of `op`, or None to
+keep it; for operations with regions, whether the rule has changed or replaced `op` itself."""
 Rules = AllRules[Rule]
 
 _MOST_ROUNDS = 10
-"""How often the kernel is walked at most; each walk meets what the one before has made."""
+"""The kernel is walked at most so often; each walk sees what the one before has made."""
 
 KERNEL = Rules()
-"""Those of `fold-kernel`."""
+"""The rules of `fold-kernel`."""
 rule = KERNEL.rule
 
 
@@ -63,13 +63,14 @@ class Folder(Insertion):
     """Applies rules to one function; rules create operations through it."""
 
     def __init__(self, admits: Admits | None = None, rules: Rules = KERNEL) -> None:
-        """`admits(rule, op)` is asked before `rule` looks at `op`."""
+        """Applies `rules`; with `admits`, only where `admits(name of the rule, op)` is true."""
         self._admits = admits
         self._rules = rules.of
         self._changed = False
 
     def function(self, function: func.FuncOp) -> bool:
-        """Folds until nothing changes, and removes what is unused; whether anything folded."""
+        """Applies the rules and removes dead code until nothing changes; returns whether anything
+        folded."""
         folded = False
         for _ in range(_MOST_ROUNDS):
             self._changed = False
@@ -126,12 +127,13 @@ def constant(kind: Attribute, number: int | float) -> arith.ConstantOp:
 
 
 def width_of(kind: Attribute) -> int:
-    """Bits of an integer type; an index is judged as one of 64 bits."""
+    """Bits of an integer type; 64 for index."""
     return kind.width.data if isinstance(kind, IntegerType) else 64
 
 
 def integer(value: SSAValue) -> int | None:
-    """What an integer, or every element of a vector, is known to be; an i1 is 0 or 1."""
+    """The constant that an integer, or every element of a vector of integers, is known to be, else
+    None; an i1 is 0 or 1."""
     known = _known(value)
     if known is None:
         return None
@@ -147,7 +149,8 @@ def _stored(number: int, kind: Attribute) -> int:
 
 
 def number(value: SSAValue) -> float | None:
-    """What a float, or every element of a vector, is known to be; it may be NaN."""
+    """The constant that a float, or every element of a vector of floats, is known to be, else None;
+    it may be NaN."""
     known = _known(value)
     if known is None or isinstance(element_of(value), IntegerType | IndexType):
         return None
@@ -155,7 +158,7 @@ def number(value: SSAValue) -> float | None:
 
 
 def same(one: SSAValue, other: SSAValue) -> bool:
-    """Whether both are one value, or equal constants, with the signs of their zeros."""
+    """Whether both are the same SSA value, or equal constants (0.0 and -0.0 differ)."""
     if one is other:
         return True
     # Most values are no constants: that is asked first, by type, which is the cheapest question.
@@ -193,11 +196,11 @@ class FoldKernelPass(ModulePass):
     name = "fold-kernel"
 
     target: str = DEFAULT_TARGET
-    """Any: what folds does not depend on the target."""
+    """Not used: what folds does not depend on the target."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         fold_kernel(op)
 
     def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits | None) -> None:
-        """`apply` with only the rewrites that `admits` lets through; the others are left out."""
+        """`apply` with only those rewrites that `admits` allows."""
         fold_kernel(op, admits)

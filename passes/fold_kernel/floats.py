@@ -1,5 +1,5 @@
-"""Float arithmetic where no bit of the result depends on it: neutral operands, extrema of a value
-and itself, signs that are changed twice, exact operations on constants.
+"""Folds float arithmetic, exactly to the bit: neutral operands, extrema of a value and itself, two
+negations, and operations on constants.
 
 `x + 0.0` is not `x` (-0.0 + 0.0 is 0.0), and `x - x` is not 0 (it may be NaN).
 """
@@ -45,7 +45,7 @@ def fold_neutral_float(op: Operation, f: Folder) -> SSAValue | None:
 
 @rule(*_EXTREMA)
 def fold_extremum_of_same(op: Operation, f: Folder) -> SSAValue | None:
-    """Extrema of `x` and `x` are `x`."""
+    """The maximum or minimum of `x` and `x` is `x`."""
     left, right = op.operands
     return left if same(left, right) else None
 

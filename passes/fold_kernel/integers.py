@@ -1,5 +1,5 @@
-"""Integer arithmetic, of scalars and vectors of any width: neutral and absorbing operands, values
-that meet themselves, sums that cancel, and constants."""
+"""Folds integer arithmetic on scalars and vectors of any width: neutral and absorbing operands,
+operations on a value and itself, sums that cancel, and constants."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _NEUTRAL: dict[type[Operation], Callable[[int], int]] = {
     arith.MaxSIOp: lambda width: _least(width),
     arith.MinSIOp: greatest,
 }  # fmt: skip
-"""Right operands, by width, that leave the left one as it is."""
+"""The right operand, for a width in bits, with which the result is the left operand."""
 _ABSORBING: dict[type[Operation], Callable[[int], int]] = {
     **dict.fromkeys((arith.MuliOp, arith.AndIOp, arith.MinUIOp), lambda width: 0),
     **dict.fromkeys((arith.OrIOp, arith.MaxUIOp), lambda width: _ones(width)),
     arith.MaxSIOp: greatest,
     arith.MinSIOp: lambda width: _least(width),
 }
-"""Right operands that the result is, whatever the left one."""
+"""The right operand, for a width in bits, that is the result whatever the left operand is."""
 _IDEMPOTENT = (
     arith.AndIOp, arith.OrIOp, arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp,
 )  # fmt: skip
@@ -48,7 +48,7 @@ _UNSIGNED: dict[type[Operation], Callable[[int, int], int]] = {
     arith.DivUIOp: lambda a, b: a // b,
     arith.RemUIOp: lambda a, b: a % b,
 }
-"""Results of operands without their signs; `FOLDS` has those of operands with them."""
+"""Functions of operands taken as unsigned; `FOLDS` has those of signed operands."""
 _DIVISIONS = (arith.DivSIOp, arith.RemSIOp, arith.DivUIOp, arith.RemUIOp)
 
 
@@ -58,7 +58,7 @@ _FIRST_RESULTS: dict[type[Operation], type[arith.AddiOp | arith.SubiOp | arith.M
     arith.MulSIExtendedOp: arith.MuliOp,
     arith.MulUIExtendedOp: arith.MuliOp,
 }
-"""What computes the first of two results."""
+"""The operation with one result that computes the first result of one with two."""
 
 
 def _ones(width: int) -> int:
@@ -102,9 +102,9 @@ def _absorbed(kind: type[Operation], left: SSAValue, right: SSAValue) -> SSAValu
 
 @rule(*_IDEMPOTENT)
 def fold_idempotent(op: Operation, f: Folder) -> SSAValue | None:
-    """`x & x`, `x | x` and extrema of `x` and `x` are `x`; a vector may be computed twice.
+    """`x & x`, `x | x` and extrema of `x` and `x` are `x`.
 
-    Scalars are judged before equal ones are one.
+    A vector `x` may be computed twice; the TPU compiler checks scalars before it merges equal ones.
     """
     left, right = op.operands
     twice = is_vector(left) and equal_values(left, right)
@@ -115,7 +115,7 @@ def fold_idempotent(op: Operation, f: Folder) -> SSAValue | None:
 def fold_difference_of_same(op: Operation, f: Folder) -> SSAValue | None:
     """`x - x` and `x ^ x` are 0, whether `x` is computed once or twice.
 
-    Differences of bytes are refused before equal ones are one.
+    Differences of bytes need one `x`: the TPU compiler refuses them before it merges equal values.
     """
     left, right = op.operands
     early = isinstance(op, arith.SubiOp) and width_of(element_of(left)) < 16
@@ -135,8 +135,8 @@ def fold_remainder_by_one(op: Operation, f: Folder) -> SSAValue | None:
 def fold_division_of_same(op: Operation, f: Folder) -> SSAValue | None:
     """`x / x` is 1 and `x % x` is 0, `0 / x` and `0 % x` are 0, of integers of any width.
 
-    `x` may be computed twice, but for bytes, which are refused before equal ones are one. MLIR
-    leaves open what is divided by zero, and the compiler does not look; XLA's -1 is kept here.
+    `x` may be computed twice, except bytes, which the TPU compiler refuses before it merges equal
+    values. A division by zero is undefined in MLIR; here it stays -1, as XLA has it.
     """
     left, right = op.operands
     zero = integer(left) == 0
@@ -202,7 +202,7 @@ def fold_with_complement(op: Operation, f: Folder) -> SSAValue | None:
 
 @rule(*_FIRST_RESULTS)
 def fold_first_result(op: Operation, f: Folder) -> SSAValue | None:
-    """A sum whose carry nobody looks at is a sum, and so on."""
+    """An extended sum, difference or product whose second result is unused is a plain one."""
     if op.results[1].uses:
         return None
     left, right = op.operands

@@ -1,4 +1,4 @@
-"""Loops that run at most once, and values that they carry without changing or reading them."""
+"""Folds loops that run at most once, and drops carried values that are unchanged or unused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def inline_short_loop(op: scf.ForOp, f: Folder) -> bool:
 
 
 def _bounds(op: scf.ForOp) -> tuple[int | None, int | None, int | None]:
-    """First number, end and step of a loop, where they are known."""
+    """Lower bound, upper bound and step of a loop, each None if it is not known."""
     lower, upper, step = (integer(v) for v in (op.lb, op.ub, op.step))
     if op.unsigned_cmp is not None:
         bits = width_of(element_of(op.lb))
@@ -54,7 +54,7 @@ def drop_carried(op: scf.ForOp, f: Folder) -> bool:
     lower, upper, _ = _bounds(op)
     runs = lower is not None and upper is not None and lower < upper
     for index, argument in enumerate(arguments):
-        # It gives what was there before, whatever it was given.
+        # The loop runs and yields a value from outside, whatever the initial value is.
         if runs and argument.first_use is None and is_outside(end.operands[index], op):
             op.results[index].replace_all_uses_with(end.operands[index])
     fixed = {
@@ -120,7 +120,7 @@ def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool:
 def drop_unused_by_while(op: scf.WhileOp, f: Folder) -> bool:
     """A carried value that neither the body nor anything after a `while` loop reads is dropped.
 
-    Values that only each other read stay, as in the reference's canonical form.
+    Carried values that are only used to compute each other stay, as in the TPU compiler.
     """
     before, after = op.before_region.block, op.after_region.block
     condition = before.last_op
@@ -145,7 +145,8 @@ def drop_unused_by_while(op: scf.WhileOp, f: Folder) -> bool:
 
 
 def _rebuild(op: scf.WhileOp, f: Folder, dropped: set[int], places: set[int]) -> None:
-    """`op` without the initial values `dropped`, and without what it passes on at `places`."""
+    """Replaces `op` by a loop without the initial values `dropped` and without the operands of its
+    condition at `places`."""
     before, after = op.before_region.block, op.after_region.block
     condition, end = before.last_op, after.last_op
     assert isinstance(condition, scf.ConditionOp) and isinstance(end, scf.YieldOp)
@@ -176,5 +177,5 @@ def _rebuild(op: scf.WhileOp, f: Folder, dropped: set[int], places: set[int]) ->
 def _seen_as(
     argument: SSAValue, condition: scf.ConditionOp, inside: Sequence[SSAValue]
 ) -> list[SSAValue]:
-    """The arguments of a `while` loop's body that are `argument` of its condition."""
+    """The arguments `inside` the body of a `while` loop that are `argument` of its condition."""
     return [inside[place] for place, value in enumerate(condition.args) if value is argument]

@@ -17,4 +17,4 @@ FAMILIES = (integers, floats, comparisons, casts, choices, shapes, branches, loo
 
 
 def load() -> None:
-    """Does nothing more than the imports above; names the moment at which rules must be known."""
+    """Makes sure that all rules are registered; importing this module does it."""

@@ -1,4 +1,4 @@
-"""Changes of shape that change nothing, or that constants go through."""
+"""Folds reshapes, transposes, slices and gathers that change nothing, or have constant operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fold_reshape(op: vector.ShapeCastOp, f: Folder) -> SSAValue | None:
 
 @rule(vector.TransposeOp, tpu.TransposeOp)
 def fold_transposition(op: vector.TransposeOp | tpu.TransposeOp, f: Folder) -> SSAValue | None:
-    """A transposition that leaves every dimension in its place, or back there, is none."""
+    """A transpose by the identity, or one that undoes another, is no operation."""
     order = [int(d) for d in op.permutation.get_values()]
     source = op.operands[0]
     if order == sorted(order):
@@ -37,7 +37,7 @@ def fold_transposition(op: vector.TransposeOp | tpu.TransposeOp, f: Folder) -> S
 
 @rule(vector.ShuffleOp)
 def fold_whole_shuffle(op: vector.ShuffleOp, f: Folder) -> SSAValue | None:
-    """All rows of one operand, in their order, are that operand."""
+    """A shuffle that takes all rows of one operand, in order, is that operand."""
     rows, first = [int(row) for row in op.mask.get_values()], 0
     for operand in op.operands:
         size = next(iter(shape_of(operand.type)), 1)
@@ -49,14 +49,15 @@ def fold_whole_shuffle(op: vector.ShuffleOp, f: Folder) -> SSAValue | None:
 
 @rule(vector.ExtractStridedSliceOp)
 def fold_whole_slice(op: vector.ExtractStridedSliceOp, f: Folder) -> SSAValue | None:
-    """A slice of all there is is the value."""
+    """A slice of the whole value is the value."""
     source = op.operands[0]
     return source if source.type == op.results[0].type else None
 
 
 @rule(tpu.DynamicGatherOp)
 def fold_gather_of_one(op: tpu.DynamicGatherOp, f: Folder) -> SSAValue | None:
-    """A gather among one element is that element, whatever the indices are: they count modulo 1."""
+    """A gather along a dimension of size 1 takes its only element, whatever the indices are: they
+    are taken modulo 1."""
     dims, shape = op.dimensions.get_values(), op.source.type.get_shape()
     if len(dims) != 1 or shape[dims[0]] != 1 or dims[0] < len(shape) - 2:
         return None
@@ -67,7 +68,7 @@ def fold_gather_of_one(op: tpu.DynamicGatherOp, f: Folder) -> SSAValue | None:
 
 @rule(vector.ShapeCastOp, vector.TransposeOp, tpu.TransposeOp, vector.ExtractStridedSliceOp)
 def fold_shape_of_constant(op: Operation, f: Folder) -> SSAValue | None:
-    """A part of a constant, or a constant in another shape, is a constant."""
+    """A slice, reshape or transpose of a constant with equal elements is a constant."""
     source = op.operands[0]
     known = integer(source)
     known = number(source) if known is None else known
