@@ -1,7 +1,8 @@
-"""Operations that the TPU compiler has no instructions for; `--allow-beyond-reference` lifts these.
+"""Refuses operations that the TPU compiler does not lower, on scalars or on vectors.
 
-Every operation of `arith` and `math` was asked of libtpu 0.0.51: of scalars for v4, v5e and v7x, of
-vectors of float32, bfloat16 and integers of 8 to 32 bits for v5e and v6e, which agree.
+`--allow-beyond-reference` lifts these rules. Every operation of `arith` and `math` was asked of
+libtpu 0.0.51: of scalars for v4, v5e and v7x, of vectors of float32, bfloat16 and integers of 8 to
+32 bits for v5e and v6e, which agree.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _UNKNOWN_VECTORS = (
     vector.BitcastOp, vector.ConstantMaskOp, vector.CreateMaskOp, vector.DeinterleaveOp,
     vector.InterleaveOp, vector.ShuffleOp, vector.StepOp,
 )  # fmt: skip
-"""What has no layout there, libtpu 0.0.52 says."""
+"""Operations for which the compiler's layout pass has no rule (libtpu 0.0.52)."""
 _INSTEAD: dict[type[Operation], str] = {
     arith.CeilDivSIOp: "write -jnp.floor_divide(-x, y)",
     arith.CeilDivUIOp: "write x // y + (x % y != 0).astype(x.dtype)",
@@ -63,7 +64,7 @@ _INSTEAD: dict[type[Operation], str] = {
 
 
 def _scalar(op: Operation, target: Target) -> None:
-    """The scalar unit has no such operation, whatever it works on."""
+    """Refuses `op` on scalars, whatever their type."""
     if not isinstance(op.results[0].type, VectorType):
         raise refusal(
             op, "scalar-operation", f"{in_words(op)} of scalars is not supported",
@@ -73,7 +74,7 @@ def _scalar(op: Operation, target: Target) -> None:
 
 
 def _vector(op: Operation, target: Target) -> None:
-    """The vector unit has no such operation, whatever it works on."""
+    """Refuses `op` on vectors, whatever their element type."""
     if isinstance(op.results[0].type, VectorType):
         raise refusal(
             op, "vector-operation", f"{in_words(op)} of vectors is not supported",
@@ -83,7 +84,7 @@ def _vector(op: Operation, target: Target) -> None:
 
 
 def _complaint(op: Operation) -> str:
-    """The compiler's own message, by which programs and searches know it."""
+    """The TPU compiler's own message, so that a search for it finds this refusal."""
     if isinstance(op, _UNKNOWN_VECTORS):
         return (
             f"the TPU compiler says: Unsupported operation: {op.name} in infer-vector-layout pass"

@@ -1,7 +1,8 @@
-"""Advice about inputs that share the memory of an output.
+"""Warns about inputs that alias an output and are read again before its block is written back.
 
-Blocks are copies. A kernel that stays at a block of the output for several steps writes it back
-once, and what it loads of the input meanwhile is what the array held before.
+A kernel works on copies of blocks. If several steps use the same block of the output, it is written
+back once, after the last of them. Until then the aliased input still has its old value: a kernel
+that adds to "the output" by loading the input loses all sums but the last.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from pallasite.passes.reference_tiles import VIEWS
 
 
 def alias_advice(kernel: Kernel, call: Call) -> Iterator[Diagnostic]:
-    """A warning for each aliased input that is loaded in every step, where the output's block is
-    only stored, in steps that share it: all of them but the last are in vain."""
+    """A warning for each aliased input that every step loads while steps that share a block of the
+    output only store it: all stores but the last are lost."""
     outputs = len(kernel.operands) - len(call.results)
     before = len(call.operands) - outputs
     for number, result in call.aliases:
@@ -56,7 +57,7 @@ def alias_advice(kernel: Kernel, call: Call) -> Iterator[Diagnostic]:
 
 
 def _axes_that_stay(kernel: Kernel, source: Window, target: Window) -> list[int]:
-    """The grid axes, of more than one step, along which both windows keep their block."""
+    """The grid axes of more than one step on which neither index map depends."""
     grid, maps = kernel.grid or (), functions_of(kernel.func.parent_op())
     used: set[int] = set()
     for window in (source, target):
@@ -68,7 +69,7 @@ def _axes_that_stay(kernel: Kernel, source: Window, target: Window) -> list[int]
 
 
 def _accesses(ref: SSAValue) -> Iterator[Operation]:
-    """What loads and stores `ref`, or uses it in any other way."""
+    """The operations that use `ref` or a view of it, except loads whose results are unused."""
     for use in ref.uses:
         op = use.operation
         if isinstance(op, VIEWS):
@@ -82,7 +83,7 @@ def _is_load(op: Operation) -> bool:
 
 
 def _is_guarded(op: Operation) -> bool:
-    """Whether a condition decides if `op` runs."""
+    """Whether `op` is in an `scf.if`."""
     parent = op.parent_op()
     while parent is not None:
         if isinstance(parent, scf.IfOp):

@@ -1,11 +1,16 @@
-"""At which lane flat vectors begin that loops and branches carry.
+"""Refuses loops and branches that carry vectors of rank 1 with different lane offsets.
 
-The TPU compiler brings ways that begin elsewhere to the first lane, for which a vector of one
-dimension has no layout there: it fails (`Invalid input layout`, or an abort), as it does for one
-that begins behind the first tile, a row of 128 words. A slice begins where it was cut, a load where
-the array's tile has it, what is computed where its first operand does that is no constant; that,
-and what enters a loop, is moved to the first lane from behind the first tile (asked of libtpu
-0.0.51 for v4 to v7x, element by element).
+The first element of a vector of rank 1 may lie at any lane of its first register: its offset, here
+in elements. Where values with different offsets meet in a result of `scf.for` or `scf.if`, the TPU
+compiler moves them to offset 0, but then finds no layout for a vector of rank 1 and fails (`Invalid
+input layout`, or an abort). The same happens if all have one offset beyond the first tile, which is
+a row of 128 words. What decides the offset (asked of libtpu 0.0.51 for v4 to v7x, element by
+element):
+
+* a load has the offset of its first element in a tile of the array;
+* a slice adds the index at which it cuts, within the register;
+* an elementwise operation has the offset of its first operand that is no constant; an offset beyond
+  the first tile becomes 0, as it does where a value enters a loop.
 """
 
 from __future__ import annotations
@@ -29,8 +34,8 @@ _WIDTHS = (8, 16, 32)
 
 
 def begun_at_one_lane(op: scf.ForOp | scf.IfOp, target: Target) -> None:
-    """Refuses flat vectors that begin at different lanes, or behind the first tile, on their ways
-    out of a branch or to the next turn of a loop."""
+    """Refuses a loop or branch of which a result of rank 1 gets values with different offsets, or
+    with one beyond the first tile."""
     for result in op.results:
         kind = result.type
         if not isinstance(kind, VectorType) or len(shape_of(kind)) != 1:
@@ -58,8 +63,10 @@ def begun_at_one_lane(op: scf.ForOp | scf.IfOp, target: Target) -> None:
 
 
 def _lane(value: SSAValue, target: Target) -> int | None:
-    """The element of its first register at which a flat vector begins; None for constants, which
-    lie anywhere, and what is not known."""
+    """The offset, in elements, of the vector `value` of rank 1 in its first register.
+
+    None for constants, which fit any offset, and where it is not known.
+    """
     moves: list[tuple[int | None, int]] = []
     while True:
         if is_constant(value) or len(shape_of(value.type)) != 1:
@@ -84,13 +91,13 @@ def _lane(value: SSAValue, target: Target) -> int | None:
         return None
     lane %= tile
     for cut, tile in reversed(moves):
-        # A slice stays in its register; what else begins behind the first tile is moved.
+        # A slice stays where it is; any other operation moves an offset beyond the first tile.
         lane = _in_first(lane, tile) if cut is None else (lane + cut) % (SUBLANES * tile)
     return lane
 
 
 def _first_lane(value: SSAValue, target: Target) -> int | None:
-    """`_lane` once it was moved to the first tile."""
+    """`_lane`, or 0 if that is beyond the first tile."""
     lane = _lane(value, target)
     return None if lane is None else _in_first(lane, _tile(value.type))
 
@@ -100,13 +107,13 @@ def _in_first(lane: int, tile: int) -> int:
 
 
 def _tile(kind: Attribute) -> int:
-    """Elements of a row of words, of which a register has 8."""
+    """Elements in a tile of rank 1: 128 words, of which a register has 8."""
     return LANES * packing(bit_width(kind))
 
 
 def _computed_from(op: Operation, target: Target) -> SSAValue | None:
-    """The operand where the result of an elementwise operation lies; a selection lies as its mask,
-    and a mask as what was compared."""
+    """The operand whose offset the result of an elementwise operation has, None if unknown: a
+    selection has that of its mask, and a mask that of the vectors compared."""
     if op.dialect_name() not in ("arith", "math") or through_words(op, target):
         return None
     vectors = [v for v in op.operands if isinstance(v.type, VectorType)]

@@ -1,7 +1,8 @@
-"""Advice about loads and stores at known places outside of their refs.
+"""Warns about loads and stores at constant indices outside of their refs.
 
-The TPU compiler takes them. Registers are loaded and stored in whole tiles, so what lies behind an
-array but in its last tile is padding; what a kernel reads there has no meaning.
+The TPU compiler accepts them: registers are loaded and stored as whole tiles, and behind an array
+there is padding up to the end of its last tile, then other memory. What a kernel reads there has no
+meaning.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Flat vectors that cross the borders of loops and branches.
+"""Refuses loops and branches that carry vectors of rank 1 in different layouts.
 
-The compiler gives what `scf.for` and `scf.if` carry one place and fails (`Invalid input layout`, or
-an abort) where another arrives, asked of libtpu 0.0.51; `scf.while` moves them, as our own lowering
-does. Rows have to lie in tiles of equally many rows, and in the same row of those.
+A vector of rank 1 may be packed as memory holds it (each register filled row by row), or be a row
+or a column of a vector of higher rank (`flat_places.py`). The TPU compiler gives a result of
+`scf.for` or `scf.if` one layout and fails (`Invalid input layout`, or an abort) where a value in
+another one arrives (asked of libtpu 0.0.51); `scf.while` moves such values, as our own lowering
+does. Rows also have to lie in tiles with the same number of rows, and in the same row of the tile.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pallasite.targets import Target
 
 
 def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
-    """Refuses a loop or branch where flat vectors of different places meet in one value."""
+    """Refuses a loop or branch of which a result of rank 1 gets values in different layouts."""
     known = Places(target)
     for result in op.results:
         kind = result.type

@@ -1,14 +1,20 @@
-"""Carried vectors that begin as one element for all and get elements that differ a turn too late.
+"""Refuses loops that carry a vector which starts replicated and becomes varying too late.
 
-The TPU compiler keeps a vector that is the same along a dimension of a register once for all of it.
-It finds where the values of a loop lie in two rounds: the first takes carried values for what they
-begin as; the second takes those for varying that varied at the end of the first round. What only
-varies at the end of the second has no place (`Invalid relayout: ... replicated in destination`).
-A row of up to a register of words that is loaded is kept for all rows of a register, too; a row of
-packed elements, one cut out of a vector and the place of a maximum are not (`Sublane broadcast`).
-What rotations, concatenations and matrix units make varies, whatever it is made of.
+The TPU compiler keeps a vector whose elements are equal along the sublanes or lanes replicated: one
+sublane or lane stands for all. For the values that a loop carries, it decides this in two rounds
+over the body. The first assumes that carried values are replicated as their initial values are; in
+the second, values that were not replicated at the end of the first are no longer. A value that
+varies only at the end of the second round, such as `a` in
+
+    a, b = zeros, zeros;  for ...: a, b = b, x
+
+gets a replicated layout that it does not fit (`Invalid relayout: ... replicated in destination`).
+
+A loaded row of at most one register of words is replicated over the sublanes, too. A row of packed
+elements, one cut out of a vector, and the result of an argmax are not (`Sublane broadcast`).
+Results of rotations, concatenations and products count as varying, whatever their operands are.
 Asked of libtpu 0.0.51 about some 700 loops of all shapes and element types on v4 to v7x. Our own
-lowering has no such vectors, so the refusal yields to `--allow-beyond-reference`.
+lowering has no such restriction, so `--allow-beyond-reference` lifts the refusal.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ from pallasite.layouts.registers import LANES
 from pallasite.passes.check_kernel.in_words import in_words
 
 Same = tuple[bool | None, bool | None]
-"""Whether a vector is kept once for all of its rows and of its lanes; None where not known."""
+"""Whether a vector is replicated over the sublanes, and over the lanes; None where not known."""
 
 _ONCE, _VARYING, _UNKNOWN = (True, True), (False, False), (None, None)
 _MADE = (
@@ -42,7 +48,7 @@ _MOVED = (
 
 
 def check_carried_splats(function: func.FuncOp) -> None:
-    """Raises `Unsupported` for a loop that carries a vector whose place the compiler misses."""
+    """Raises `Unsupported` for a loop that carries such a vector."""
     loops = of_kind(function, scf.ForOp, scf.WhileOp)
     if any(isinstance(result.type, VectorType) for loop in loops for result in loop.results):
         for block in function.body.blocks:
@@ -50,13 +56,14 @@ def check_carried_splats(function: func.FuncOp) -> None:
 
 
 class _Places:
-    """What is known of the values of a function, in the order of its operations."""
+    """Which vectors of a function are replicated, found by walking over its operations in order."""
 
     def __init__(self) -> None:
         self.same: dict[SSAValue, Same] = {}
 
     def block(self, block: Block, *, final: bool) -> None:
-        """Goes through `block`; `final` in the last round of all loops around it."""
+        """Walks over `block`; `final` in the second round of all loops around it, where loops are
+        judged."""
         for op in block.ops:
             if isinstance(op, scf.ForOp):
                 self._for(op, final=final)
@@ -129,7 +136,7 @@ class _Places:
                 )  # fmt: skip
 
     def _of_dims(self, value: SSAValue) -> list[bool | None]:
-        """What is known of the dimensions of `value`, of the last two, that have some length."""
+        """What is known of those of the last two dimensions of `value` that have over 1 element."""
         if not isinstance(value.type, VectorType):
             return []
         sizes = cast(AnyVector, value.type).get_shape()[-2:]
@@ -137,7 +144,7 @@ class _Places:
         return [same for size, same in zip(sizes, known, strict=True) if size > 1]
 
     def _of_row(self, value: SSAValue) -> bool | None:
-        """Whether the one row of `value` is kept for all rows of a register."""
+        """Whether `value`, if it has a single row, is replicated over the sublanes; else None."""
         return self.same.get(value, _UNKNOWN)[0] if _is_row(value) else None
 
     def _all(self, values: Iterable[SSAValue]) -> list[Same]:
@@ -147,7 +154,7 @@ class _Places:
         self.same.update(zip(values, places, strict=True))
 
     def _of(self, op: Operation) -> Same:
-        """Where the result of `op`, which has no regions, lies."""
+        """How the result of `op`, which has no regions, is replicated."""
         vectors = [v for v in op.operands if isinstance(v.type, VectorType)]
         if isinstance(op, arith.ConstantOp):
             return _UNKNOWN if splat_value(op.value) is None else _ONCE
@@ -174,7 +181,7 @@ class _Places:
         return _UNKNOWN
 
     def _of_broadcast(self, op: vector.BroadcastOp) -> Same:
-        """Dimensions that it repeats are kept once, the others as before."""
+        """Replicated over dimensions that the broadcast adds or repeats, else as the operand is."""
         source = op.operands[0]
         sizes = (1, 1, *cast(AnyVector, source.type).get_shape())[-2:]
         rows, lanes = self.same.get(source, _UNKNOWN)
@@ -183,9 +190,10 @@ class _Places:
         return sizes[0] == 1 or rows, sizes[1] == 1 or lanes
 
     def _of_moved_row(self, op: Operation) -> bool | None:
-        """Of one row that something else was: a row of several, part of one, or reduced lanes.
+        """Whether a single row that `op` makes is replicated over the sublanes.
 
-        Maxima are kept as the row they were found in, their places always as a row.
+        It may be a slice of a vector, which is as the vector; or a reduction of a row along its
+        lanes, reshaped to a row: maxima and sums are as the row was, indices of maxima never are.
         """
         source = op.operands[0]
         if isinstance(op, vector.ExtractStridedSliceOp):
@@ -212,13 +220,13 @@ def _is_row(value: SSAValue) -> bool:
 
 
 def _loads_one_row(loaded: SSAValue) -> bool:
-    """Whether a vector of one row is loaded to all rows of a register, as words are."""
+    """Whether a load replicates its row over the sublanes: one row of at most 128 words."""
     shape = cast(AnyVector, loaded.type).get_shape()
     return _is_row(loaded) and shape[-1] <= LANES and bit_width(loaded.type) == 32
 
 
 def _joined(one: Same, other: Same) -> Same:
-    """What is common to two places."""
+    """How a value is replicated that may be either of two; also the result of an operation."""
     return _both(one[0], other[0]), _both(one[1], other[1])
 
 
@@ -229,7 +237,7 @@ def _both(one: bool | None, other: bool | None) -> bool | None:
 
 
 def _any_once(carried: Iterable[SSAValue], places: Iterable[Same]) -> bool:
-    """Whether a first round can tell more than how the carried vectors begin."""
+    """Whether any carried vector starts replicated: else a first round shows nothing."""
     return any(
         isinstance(value.type, VectorType) and True in same
         for value, same in zip(carried, places, strict=True)

@@ -1,9 +1,10 @@
-"""Refuses kernels that no step can make legal for the target, before any step touches them.
+"""The pass `check-kernel`: applies all rules to a kernel and raises for the first that it breaks.
 
 Each rule is a fact about the hardware or the TPU compiler that does not depend on how we lower:
-element types without registers, memory that vectors cannot reach, accesses whose alignment must be
-provable, memories that are too small (spec/vreg_lowering.md sections 4.2, 5.6 and 8). The numbers
-come from the target's record.
+element types that registers cannot hold, memory that vectors cannot reach, accesses whose alignment
+must be provable, memories that are too small (spec/vreg_lowering.md sections 4.2, 5.6 and 8). The
+numbers come from the target's record (`targets/`). Rules of one operation are in `_RULES` (no pass
+can lower it) and `_REFERENCE` (only the TPU compiler refuses it); `check_kernel` calls the others.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ from pallasite.targets import DEFAULT_TARGET, Target, get_target
 def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bool = False) -> None:
     """Raises `Unsupported`, at the source line, for the first operation that breaks a rule.
 
-    `allow_beyond_reference` lets pass what the TPU compiler refuses although it could be done.
+    `allow_beyond_reference` accepts what only the TPU compiler refuses. In the forms `tiles` and
+    `vreg` only memory, index maps and element types are checked.
     """
     if not allow_beyond_reference:
         check_settings(module)
@@ -101,16 +103,20 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         for table in rules:
             for rule in table.get(type(op), ()):
                 rule(op, target)
-    # Of what is loaded, the vectors say more.
+    # After the operations: their messages about an element type name the operation.
     _check_operands(func)
     if as_reference:
         check_operand_floats(module, func)
-        # What an operation cannot do anywhere says more than where its operand lies.
+        # Last: a rule about the operation itself gives a better message than one about the layout
+        # of its operand.
         check_columns(func, target)
 
 
 def _check_operands(func: FuncOp) -> None:
-    """libtpu: "not implemented: rewriting computation to not contain X{64|128} element types"."""
+    """Refuses refs of elements of over 32 bits among the arguments.
+
+    libtpu: "not implemented: rewriting computation to not contain X{64|128} element types".
+    """
     for argument in func.body.block.args:
         element = element_type(argument.type)
         if isinstance(argument.type, MemRefType):
@@ -127,7 +133,8 @@ def _returned(op: ReturnOp, target: Target) -> None:
 
 
 def _check_index_maps(module: ModuleOp, kernel: Kernel) -> None:
-    """Every index map takes the grid point and the prefetched refs, and returns i32 indices."""
+    """Raises a `VerifyError` for a missing index map, or one of another type than
+    (grid indices, prefetched refs) -> (one i32 per dimension of the block)."""
     expected = [a.type for a in (*kernel.indices, *kernel.prefetch)]
     maps = functions_of(module)
     for window in kernel.windows:

@@ -1,10 +1,11 @@
-"""Advice about buffers of a kernel that are loaded before anything can have written them, maybe on
-one of two cores only.
+"""Warns about buffers that a kernel loads before anything can have written them.
 
-Blocks of outputs and scratch begin undefined, also a block whose array shares the memory of an
-input (spec/pallas_semantics.md 1.7). Told is only what certainly happens in the first step: the
-first access in the text loads, and what it loads is stored, both whatever a condition says. What
-only a run shows is found by the check `init`.
+Blocks of outputs and scratch are undefined at first, also blocks of an output that aliases an input
+(spec/pallas_semantics.md 1.7). The warning is only given if the fault certainly happens in the
+first step: the first access in the text is a load, its value is stored, and neither depends on a
+condition. All other cases are left to the check `init`, which runs the kernel. A second warning is
+for scratch that is initialised in the first step of a parallel axis: if two cores share the axis,
+one of them has its own scratch, which nobody has initialised.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pallasite.targets import targets_with
 _CHOICES = (
     "arith.andi", "arith.muli", "arith.ori", "arith.select", "arith.xori", "tpu.dynamic_gather",
 )  # fmt: skip
-"""What may take nothing from a value that it is given."""
+"""Operations whose result may not depend on one of their operands."""
 _STORES = (*ACCESSES, memref.StoreOp)
 _ACCESSES = (*_STORES, memref.LoadOp)
 _TRANSFERS = (tpu.EnqueueDmaOp, tpu.EnqueueIndirectDmaOp)
@@ -42,8 +43,8 @@ _SET_FIRST = (
 
 
 def first_read_advice(kernel: Kernel, call: Call | None) -> Iterator[Diagnostic]:
-    """A warning for each buffer of `kernel`, in form `mosaic`, whose first access certainly reads
-    what nobody has written; or would, if two cores shared the grid."""
+    """A warning for each buffer of `kernel`, in form `mosaic`, that is certainly read before it is
+    written, or would be if two cores shared the grid."""
     axes = _shared(kernel)
     for buffer, what, rewrite in _undefined(kernel, call):
         if memory_space(buffer.type) not in ("vmem", "smem", None):
@@ -76,7 +77,7 @@ def _shared(kernel: Kernel) -> set[int]:
 
 
 def _of_one_core(what: str, load: Operation, axis: int) -> Diagnostic:
-    """The warning of scratch that is set in the first step of all, not in that of each core."""
+    """The warning about scratch that is initialised in one step of all, not in one of each core."""
     return Diagnostic(
         "parallel-carried-scratch",
         f"grid axis {axis} is parallel, but {what} is set in one step of it, and loaded in others",
@@ -93,7 +94,7 @@ def _of_one_core(what: str, load: Operation, axis: int) -> Diagnostic:
 
 
 def _undefined(kernel: Kernel, call: Call | None) -> Iterator[tuple[SSAValue, str, str]]:
-    """The buffers that begin undefined, with what they are called and what to write instead."""
+    """Each buffer that is undefined at first, its name in messages, and what to write instead."""
     if call is not None and not is_called(kernel, call):
         call = None  # A call of another kernel, which is refused when it is made.
     results = () if call is None else call.results
@@ -113,7 +114,7 @@ def _undefined(kernel: Kernel, call: Call | None) -> Iterator[tuple[SSAValue, st
 
 
 def _from_input(kernel: Kernel, call: Call | None, number: int) -> str:
-    """What to write where an output shares the array of operand `number` of the call."""
+    """What to write instead for an output that aliases operand `number` of the call."""
     before = 0 if call is None else len(call.operands) + len(call.results) - len(kernel.operands)
     place = number - before
     source = _named(f"input {place}", kernel.operands[place]) if place >= 0 else "the input"
@@ -128,15 +129,16 @@ def _named(what: str, value: SSAValue) -> str:
 
 
 class _FirstRead:
-    """Looks for a load of `buffer` that comes before all that may write it."""
+    """Looks for a load of `buffer` that certainly runs before any operation that may write it."""
 
     def __init__(self, buffer: SSAValue) -> None:
         self.loads: set[Operation] = set()
         self.writes: set[Operation] = set()
-        """All other uses: what is not known to leave the buffer as it is."""
+        """Uses that store to the buffer, or are not known to leave it unchanged."""
         self.remote = False
+        """Whether a transfer to or from it names another core or device."""
         self.skipped: Callable[[Region], bool] = lambda region: False
-        """Which regions do not run."""
+        """Which regions are taken not to run."""
         refs = [buffer]
         while refs:
             for use in refs.pop().uses:
@@ -159,11 +161,11 @@ class _FirstRead:
             self.loads.add(op)
 
     def found(self, block: Block) -> Operation | None:
-        """The load, if there is one; others may write what a kernel lets them write."""
+        """The load in `block`, or None; always None for a buffer that other devices may write."""
         return None if self.remote or not self.loads else self._first(block)[0]
 
     def _first(self, block: Block) -> tuple[Operation | None, bool]:
-        """The load, and whether nothing in `block` may have written."""
+        """The load if there is one, and whether nothing before it, or in `block`, may write."""
         for op in block.ops:
             if op in self.writes:
                 return None, False
@@ -182,7 +184,7 @@ class _FirstRead:
 
 
 def _runs(op: Operation) -> bool:
-    """Whether the region of `op` certainly is executed."""
+    """Whether the region of `op` is certainly executed: not that of an `scf.if`."""
     if isinstance(op, scf.ForOp):
         low, high = known_integer(op.lb), known_integer(op.ub)
         return low is not None and high is not None and low < high
@@ -190,7 +192,7 @@ def _runs(op: Operation) -> bool:
 
 
 def _is_kept(value: SSAValue) -> bool:
-    """Whether `value`, or what is computed of it, certainly is stored."""
+    """Whether `value`, or a result computed from it, is certainly stored."""
     seen, values = {value}, [value]
     while values:
         for use in values.pop().uses:
@@ -206,7 +208,7 @@ def _is_kept(value: SSAValue) -> bool:
 
 
 def _always(op: Operation) -> bool:
-    """Whether `op` is executed whatever a condition says."""
+    """Whether `op` is executed in every step, whatever conditions say."""
     parent = op.parent_op()
     while parent is not None and _runs(parent):
         parent = parent.parent_op()

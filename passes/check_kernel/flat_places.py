@@ -1,9 +1,15 @@
-"""Where flat vectors lie in registers, which loops and branches do not change.
+"""A model of the layouts that the TPU compiler gives vectors of rank 1 ("flat" vectors).
 
-Asked of libtpu 0.0.51, element by element: a one-dimensional vector lies as memory holds it, or in
-one sublane of registers where it was a row of something, or along their sublanes where it was a
-column. Rows lie in tiles of as many rows as memory has, until they are computed as words and
-narrowed, which leaves them in the tiles of registers, in the same row.
+A flat vector has one of three layouts (asked of libtpu 0.0.51, element by element):
+
+* packed: as memory holds it, each register filled row by row (loaded flat vectors);
+* a row: in one sublane of each register (it was a row of a vector of higher rank);
+* a column: along the sublanes (it was a column, such as the sums along the lanes).
+
+A row of packed elements also lies in a certain row of a tile. The tile has as many rows as the
+tiles of the array in memory, until the row is computed as 32-bit words and narrowed again: the tile
+is then a whole register, and the row stays the same. `carried.py` needs this because loops and
+branches cannot change a layout.
 """
 
 from __future__ import annotations
@@ -26,21 +32,18 @@ from pallasite.targets import Target
 
 PACKED, COLUMN = "packed", "column"
 EVERY = -1
-"""The row of what is the same in all rows of a tile."""
+"""`Row.row` of a row that is replicated in all rows of its tile."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of registers whose tiles have `tile` rows, in row `row` of its tile.
-
-    None says that it is not known.
-    """
+    """The layout of a flat vector in row `row` of tiles of `tile` rows; None is unknown."""
 
     tile: int | None = None
     row: int | None = None
 
     def meets(self, other: Row) -> bool:
-        """Whether both may be one value."""
+        """Whether both may be the layout of one value: no known part differs."""
         if self.tile != other.tile and self.tile is not None and other.tile is not None:
             return False
         rows = {self.row, other.row}
@@ -48,7 +51,7 @@ class Row:
 
 
 Place = Row | str
-"""Where a flat vector lies: `PACKED`, as memory holds it, `COLUMN`, or in a row."""
+"""The layout of a flat vector: `PACKED`, `COLUMN`, or a row."""
 
 _BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 _NARROWING = (
@@ -59,21 +62,21 @@ _WIDENING = (
     tpu.SitofpOp,
 )  # fmt: skip
 _DEPTH = 8
-"""Operations through which rows of more dimensions are followed."""
+"""How many operations in a row are looked through to find where a row comes from."""
 
 
 @dataclass
 class Places:
-    """Where flat vectors lie on `target`."""
+    """The layouts of flat vectors on `target`, computed when they are asked for."""
 
     target: Target
     known: dict[SSAValue, Place | None] = field(default_factory=dict[SSAValue, "Place | None"])
 
     def of(self, value: SSAValue) -> Place | None:
-        """Where `value` lies; None for constants, which lie anywhere, and what is not known.
+        """The layout of `value`; None for constants, which fit any, and where it is not known.
 
-        What it is computed from comes first: functions have thousands of operations in a row, and
-        each value has one place however often it is used.
+        Iterates instead of recursing, since functions have thousands of operations in a row; each
+        value is computed once.
         """
         waiting = [value]
         while waiting:
@@ -88,7 +91,7 @@ class Places:
 
 
 def _computed_from(value: SSAValue) -> list[SSAValue]:
-    """Flat vectors that tell where the flat vector `value` lies."""
+    """The flat vectors whose layouts `_place` needs for that of the flat vector `value`."""
     op = value.owner
     if not isinstance(op, Operation) or isinstance(op, scf.ForOp | scf.IfOp):
         following = carried_from(value)
@@ -101,7 +104,8 @@ def _computed_from(value: SSAValue) -> list[SSAValue]:
 
 
 def _before_rows(value: SSAValue) -> list[SSAValue]:
-    """The flat vector of which the rows `value` are made, as `_of_row` finds them."""
+    """The flat vector from which `value`, a row of higher rank, is made, as `_of_row` finds it;
+    [] if there is none."""
     found: SSAValue | None = value
     for _ in range(_DEPTH):
         if found is None or _is_flat(found):
@@ -119,7 +123,7 @@ def _is_flat(value: SSAValue) -> bool:
 
 
 def _place(value: SSAValue, places: Places) -> Place | None:
-    """Where `value` lies, of whose operands the places are known."""
+    """The layout of `value`, given those of `_computed_from(value)`."""
     if isinstance(value, BlockArgument):
         following = carried_from(value)
         return None if following is None else places.of(following)
@@ -158,7 +162,8 @@ def _values(op: Operation) -> list[SSAValue]:
 
 
 def _combined(place: Place | None, others: list[SSAValue], places: Places) -> Place | None:
-    """Where a result lies whose first operand lies at `place`: in every row if all others do."""
+    """The layout of a result whose first operand has the layout `place`: replicated in all rows
+    only if the other operands are."""
     if not isinstance(place, Row) or place.row != EVERY or not others:
         return place
     varying = [other for other in others if first_varying([other]) is not None]
@@ -167,20 +172,21 @@ def _combined(place: Place | None, others: list[SSAValue], places: Places) -> Pl
 
 
 def _in_row(place: Place | None, tile: int | None) -> int | None:
-    """The row of words in `place` once they lie in tiles of registers; of others if they do."""
+    """The row of `place` in tiles of `tile` rows, None if unknown; packed words are in row 0 of
+    tiles of 8."""
     if place == PACKED:
         return 0 if tile == SUBLANES else None
     return place.row if isinstance(place, Row) and place.tile == tile else None
 
 
 def _narrowed(source: SSAValue | None, result: SSAValue, places: Places) -> Place:
-    """Where `result` lies, which is narrowed from words that are, or are widened from, `source`."""
+    """The layout of `result`, narrowed from 32-bit words: `source`, or words widened from it."""
     place = None if source is None else places.of(source)
     return COLUMN if place == COLUMN else _in_registers(place, result, places)
 
 
 def _of_comparison(op: arith.CmpiOp | arith.CmpfOp, places: Places) -> Place | None:
-    """A mask lies as what was compared, by words or not."""
+    """A mask has the layout of the vectors compared, in tiles of registers if that takes words."""
     first = first_varying(op.operands)
     place = None if first is None else places.of(first)
     if first is None or place is None or place == COLUMN or compares_packed(op, places.target):
@@ -189,9 +195,12 @@ def _of_comparison(op: arith.CmpiOp | arith.CmpfOp, places: Places) -> Place | N
 
 
 def _of_choice(op: arith.SelectOp, places: Places) -> Place | None:
-    """A selection of packed elements lies as its mask, if that compares such elements or lies as
-    memory holds them; in tiles of the first value, if they are compared as words. Without a mask
-    it lies as the first value."""
+    """The layout of a selection between packed elements.
+
+    With a scalar condition it is that of the first value. With a mask it is that of the mask if the
+    mask is packed, or compares elements of the same width; if those are compared as words, the row
+    is that of the mask and the tile that of the first value. Else it is not known.
+    """
     mask = first_varying(v for v in op.operands[:1] if isinstance(v.type, VectorType))
     first = first_varying(op.operands[1:])
     chosen = None if first is None else places.of(first)
@@ -208,7 +217,7 @@ def _of_choice(op: arith.SelectOp, places: Places) -> Place | None:
 
 
 def _widened(source: SSAValue, places: Places) -> Place | None:
-    """Where words lie that `source` is widened to: tiles of few rows stay."""
+    """The layout of `source` widened to 32-bit words: tiles of fewer than 8 rows stay."""
     place = places.of(source)
     if place is None or place == COLUMN:
         return place
@@ -218,19 +227,20 @@ def _widened(source: SSAValue, places: Places) -> Place | None:
 
 
 def _in_registers(place: Place | None, value: SSAValue, places: Places) -> Row:
-    """The row of `value` in tiles of whole registers, where it was in `place` as words or in tiles
-    of memory; what memory holds row by row becomes the first row of each."""
+    """The layout of `value` in tiles of whole registers: in the row of `place`, or in row 0 if that
+    is packed."""
     row = 0 if place == PACKED else place.row if isinstance(place, Row) else None
     return Row(_register_rows(bit_width(value.type), places), row)
 
 
 def _register_rows(bits: int, places: Places) -> int:
-    """Rows that a register holds; chips that compute no half words keep a word for each."""
+    """Rows in a register; targets that do not compute with 16-bit integers keep these as words."""
     return SUBLANES if bits == 16 and not places.target.i16_ops else SUBLANES * packing(bits)
 
 
 def _of_reduction(op: vector.MultiReductionOp, places: Places) -> Place | None:
-    """Lanes that are left are a row, sublanes a column; single rows are reduced where they lie."""
+    """A reduction that leaves the lanes gives a row, one that leaves the sublanes a column; a
+    single row keeps its layout if only dimensions around it are reduced."""
     shape = cast(AnyVector, op.source.type).get_shape()
     last = len(shape) - 1
     reduced = {int(d) for d in op.reduction_dims.get_values()}
@@ -243,7 +253,7 @@ def _of_reduction(op: vector.MultiReductionOp, places: Places) -> Place | None:
 
 
 def _of_reshape(op: vector.ShapeCastOp, places: Places) -> Place | None:
-    """Rows of 128 become flat, unless they were loaded; one row or column stays what it was."""
+    """Rows of 128 become packed, unless they were loaded; a single row or column stays one."""
     source = op.operands[0]
     shape = cast(AnyVector, source.type).get_shape()
     length = cast(AnyVector, op.results[0].type).get_shape()[0]
@@ -263,7 +273,7 @@ def _of_reshape(op: vector.ShapeCastOp, places: Places) -> Place | None:
 
 
 def _of_rows_of_a_tile(source: SSAValue, places: Places) -> Place:
-    """Where rows of 128 lie once they are one: as memory has flat vectors, unless they are loaded
+    """The layout of rows of 128 that are joined to one vector: packed, or row 0 if they are loaded
     and fill words."""
     bits, shape = bit_width(source.type), cast(AnyVector, source.type).get_shape()
     loaded = isinstance(source.owner, vector.LoadOp | tpu.VectorLoadOp)
@@ -272,12 +282,12 @@ def _of_rows_of_a_tile(source: SSAValue, places: Places) -> Place:
 
 
 def _of_row(value: SSAValue, places: Places, depth: int = _DEPTH) -> Place | None:
-    """Where the one row of a vector of more dimensions lies."""
+    """The layout of `value`, the single row of a vector of higher rank, as a flat vector."""
     op = value.owner
     if not isinstance(op, Operation) or not depth:
         return None
     if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
-        # Words of a row of several tiles are loaded to where a flat vector has them.
+        # A load of a row of over 128 words gives the packed layout.
         wide = cast(AnyVector, value.type).get_shape()[-1] > LANES
         return PACKED if wide and bit_width(value.type) == 32 else _of_load(op, places)
     if isinstance(op, tpu.IotaOp):
@@ -307,7 +317,7 @@ def _of_row(value: SSAValue, places: Places, depth: int = _DEPTH) -> Place | Non
 
 
 def _of_load(op: vector.LoadOp | tpu.VectorLoadOp, places: Places) -> Row:
-    """Where the first row of what `op` loads lies: in tiles as memory has them."""
+    """The layout of the first row that `op` loads: in the tiles of its array."""
     held = cast("MemRefType[Attribute]", op.operands[0].type)
     shape = cast(AnyVector, op.results[0].type).get_shape()
     if bit_width(held) == 32:
@@ -330,7 +340,7 @@ def _start_row(op: vector.LoadOp | tpu.VectorLoadOp, tile: int) -> int | None:
 
 
 def _of_slice(op: vector.ExtractStridedSliceOp, places: Places) -> Row:
-    """A row of several lies as many rows behind the first."""
+    """The layout of a row cut out of several: the tile row of the first plus the offset."""
     first = _rows(op.operands[0], places)
     if first.tile is None or first.row is None or first.row == EVERY:
         return first
@@ -338,7 +348,7 @@ def _of_slice(op: vector.ExtractStridedSliceOp, places: Places) -> Row:
 
 
 def _rows(value: SSAValue, places: Places, depth: int = _DEPTH) -> Row:
-    """Where the first of several rows lies."""
+    """The layout of the first of several rows."""
     op = value.owner
     if not isinstance(op, Operation) or not depth:
         return Row()
@@ -356,7 +366,7 @@ def _rows(value: SSAValue, places: Places, depth: int = _DEPTH) -> Row:
 
 
 def _followed(op: Operation, index: int, target: Target) -> SSAValue | None:
-    """The value in whose place result `index` of `op` lies: the first that is no constant."""
+    """The operand whose layout result `index` of `op` has: the first that is no constant."""
     if isinstance(op, scf.ForOp | scf.IfOp):
         return carried_from(op.results[index])
     if isinstance(op, (*_BITWISE, *SUMS)) or op.name in target.bf16_ops:

@@ -1,9 +1,8 @@
-"""Grids that the TPU compiler refuses, and advice about others: what is legal, gives the right
-result, and is no good.
+"""Refuses grids that the TPU compiler refuses, and warns about parallel axes without effect.
 
-The TPU compiler takes parallel axes anywhere in a grid (asked for v4, v5e, v5p and v6e). Cores
-share only axes of the parallel prefix, though (spec/pallas_semantics.md sections 1.8 and 2.5), and
-JAX's TPU interpret mode refuses any other grid.
+The TPU compiler accepts parallel axes anywhere in a grid (asked for v4, v5e, v5p and v6e). But only
+the parallel axes at the front of a grid are shared by cores (spec/pallas_semantics.md sections 1.8
+and 2.5), and JAX's TPU interpret mode refuses any other grid.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ _SHARED = ("parallel", "core_parallel", "subcore_parallel")
 
 
 def check_core_axes(kernel: Kernel, target: Target) -> None:
-    """Raises `Unsupported` for an axis of cores that has not one step per active core, and for one
-    of subcores; libtpu: "Core-parallel dimension must be less than or equal to the number of active
-    cores", "subcore_parallel is only supported on SparseCore"."""
+    """Raises `Unsupported` for a `core_parallel` axis without exactly one step per active core, and
+    for a `subcore_parallel` axis; libtpu: "Core-parallel dimension must be less than or equal to
+    the number of active cores", "subcore_parallel is only supported on SparseCore"."""
     for axis, kind in enumerate(kernel.semantics[: len(kernel.grid or ())]):
         steps = (kernel.grid or ())[axis]
         if kind == "subcore_parallel":
@@ -44,8 +43,8 @@ def check_core_axes(kernel: Kernel, target: Target) -> None:
 
 
 def grid_advice(kernel: Kernel, results: int) -> Iterator[Diagnostic]:
-    """Warnings of parallel axes that no two cores share: those behind one that is not parallel, and
-    those along which one of the `results` outputs keeps its block."""
+    """Warnings about parallel axes that cores do not share: those behind an axis that is not
+    parallel, and those along which one of the `results` outputs keeps its block."""
     yield from _behind_others(kernel)
     yield from _shared_blocks(kernel, results)
 
@@ -74,8 +73,12 @@ def _behind_others(kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def _shared_blocks(kernel: Kernel, results: int) -> Iterator[Diagnostic]:
-    """Chips of one core take a parallel axis for any other, those of two do not
-    (spec/pallas_semantics.md section 1.8). Here an axis like these is not shared."""
+    """Warnings about parallel axes whose steps all write the same block of an output.
+
+    On chips with one core that makes no difference, but two cores that shared the axis would write
+    different results to the block (spec/pallas_semantics.md section 1.8). Pallasite never lets
+    cores share such an axis.
+    """
     grid = kernel.grid or ()
     maps = functions_of(kernel.func.parent_op())
     first = len(kernel.operands) - results

@@ -1,4 +1,4 @@
-"""What an operation is called where a message speaks of it: as an author says, then its name."""
+"""Names of operations in messages: the word that a kernel's author uses, then the MLIR name."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ _SAID = {name: words for words, names in WORDS.items() for name in names}
 
 
 def in_words(op: Operation) -> str:
-    """What `op` does in an author's words, with its name: a loop (scf.for)."""
+    """The name of `op` in messages, such as `a loop (scf.for)`."""
     said = _SAID.get(op.name)
     return op.name if said is None else f"{said} ({op.name})"

@@ -1,9 +1,10 @@
-"""Which vectors the TPU compiler finds maxima and minima of, and their places.
+"""Refuses maxima, minima, argmax and argmin of replicated vectors, on which the TPU compiler fails.
 
-Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x. Of a place it crashes where the compared dimension
-is not one of a register's and the vector is kept once for all of a register's rows or lanes.
-Packed maxima it does not find among rows, or lanes, that are kept once. Our own lowering has no
-such vectors, so the refusals yield to `--allow-beyond-reference`.
+It keeps some vectors replicated over the sublanes or lanes of a register (`kept_once.py`). An
+argmax or argmin of one crashes if the reduced dimension is a leading one, neither rows nor lanes. A
+packed maximum or minimum along a replicated dimension is not implemented. Asked of libtpu 0.0.51
+for v4, v5e, v6e and v7x. Our own lowering can do both, so `--allow-beyond-reference` lifts the
+refusals.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pallasite.targets import Target
 
 
 def index_reduction(op: tpu.ReduceIndexOp, target: Target) -> None:
-    """Refuses a leading dimension of what is the same in all rows or lanes."""
+    """Refuses an argmax or argmin along a leading dimension of a replicated vector."""
     rank = len(op.input.type.get_shape())
     if op.axis.value.data >= rank - 2 or not any(kept_once(op.input)):
         return
@@ -34,7 +35,8 @@ def index_reduction(op: tpu.ReduceIndexOp, target: Target) -> None:
 
 
 def packed_extremum(op: vector.MultiReductionOp, target: Target) -> None:
-    """Refuses the maximum of half words, where a chip has that, of rows or lanes that are one."""
+    """Refuses a maximum or minimum of 16-bit floats along a dimension in which they are replicated,
+    on targets that compute it packed."""
     kind = two_values.kind_of(op)
     native = f"arith.{kind}" in target.bf16_ops and bit_width(element_of(op.source)) == 16
     if not native or not isinstance(op.results[0].type, VectorType):

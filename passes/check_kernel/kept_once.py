@@ -1,6 +1,8 @@
-"""Which vectors the TPU compiler keeps once for all rows or lanes of a register.
+"""A model of the vectors that the TPU compiler keeps replicated over sublanes or lanes.
 
-Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x, by reductions that it fails on.
+Of a vector whose elements are equal along the rows or lanes of a register, the compiler keeps one
+row or lane for all ("once"). Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x, by reductions on
+which it fails.
 """
 
 from __future__ import annotations
@@ -18,16 +20,18 @@ from pallasite.passes.check_kernel.lane_offsets import lane_offset
 from pallasite.passes.check_kernel.ways import carried_from, ways_to
 
 Once = tuple[bool, bool]
-"""Whether a vector is kept once for all rows of a register, and for all of its lanes."""
+"""Whether a vector is replicated over the rows of a register, and over its lanes."""
 
 Turned = Literal["splat", "row", "once", "column"]
-"""Where a last dimension lies: in lanes, in rows once for all lanes, or in rows of one lane."""
+"""Along what the last dimension of a vector lies: `row` along lanes, `once` along sublanes and
+replicated over the lanes, `column` along sublanes in a single lane; a `splat` fits any of them."""
 
 _CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp, tpu.ExtfOp, tpu.TruncfOp, tpu.BitcastOp)
 
 
 def kept_once(value: SSAValue, depth: int = 16) -> Once:
-    """How `value` is kept; what is not known is kept row by row and lane by lane."""
+    """How `value` is replicated; not at all where that is not known. Looks through at most `depth`
+    operations in a row."""
     op = value.owner
     if not isinstance(value.type, VectorType):
         return True, True
@@ -61,13 +65,13 @@ def kept_once(value: SSAValue, depth: int = 16) -> Once:
 
 
 def _both(found: Iterable[Once]) -> Once:
-    """How what is made of values that are kept so is kept."""
+    """How a value computed from values with these is replicated: as all of them are."""
     rows, lanes = zip(*found, strict=True)
     return all(rows), all(lanes)
 
 
 def _of_carried(argument: BlockArgument, depth: int) -> Once:
-    """What a loop carries is kept as it begins."""
+    """A value that a loop carries is replicated as its initial value is."""
     loop, first = argument.owner.parent_op(), carried_from(argument)
     if isinstance(loop, scf.WhileOp) and _hands_on(loop):
         first = loop.arguments[argument.index]
@@ -75,14 +79,14 @@ def _of_carried(argument: BlockArgument, depth: int) -> Once:
 
 
 def _hands_on(loop: scf.WhileOp) -> bool:
-    """Whether `loop` goes on with all that it carries, and ends with it, as those of JAX do."""
+    """Whether the condition of `loop` passes its arguments on unchanged, as in JAX's loops."""
     before = loop.before_region.block
     end = before.last_op
     return isinstance(end, scf.ConditionOp) and tuple(end.args) == tuple(before.args)
 
 
 def _of_broadcast(op: vector.BroadcastOp, depth: int) -> Once:
-    """Dimensions that it repeats are kept once, the others as before."""
+    """Replicated over dimensions that the broadcast repeats, else as the operand is."""
     source = op.operands[0]
     if not isinstance(source.type, VectorType):
         return True, True
@@ -94,9 +98,13 @@ def _of_broadcast(op: vector.BroadcastOp, depth: int) -> Once:
 
 
 def _of_reshape(op: vector.ShapeCastOp, depth: int) -> Once:
-    """Where a reduction has taken rows or lanes, one is put back for all; lanes that become rows
-    have one for all, but those that were rows before; so have those that become leading ones. Else
-    lanes stay, and rows if they are as many."""
+    """How the result of a reshape is replicated.
+
+    A dimension of size 1 that is put back where a reduction took one away is replicated. If the
+    lanes become rows of one column, or leading dimensions, the column is replicated over the lanes,
+    unless they had been a column before. Else the lanes keep what they have, and so do the rows if
+    their number stays.
+    """
     source = op.operands[0]
     old, new = (cast(AnyVector, v.type).get_shape() for v in (source, op.results[0]))
     if new[-2:] == (old[-1], 1) and old[-1] > 1:
@@ -116,7 +124,7 @@ def _of_reshape(op: vector.ShapeCastOp, depth: int) -> Once:
 
 
 def _turned(value: SSAValue, depth: int) -> Turned:
-    """Where the last dimension of `value` lies, which is to become rows of columns."""
+    """Along what the last dimension of `value` lies, which a reshape makes the rows of a column."""
     op, kind = value.owner, value.type
     if not isinstance(kind, VectorType):
         return "splat"
@@ -135,7 +143,7 @@ def _turned(value: SSAValue, depth: int) -> Turned:
         source = op.operands[0]
         if not isinstance(source.type, VectorType):
             return "splat"
-        # Lanes that the broadcast makes are those of no column.
+        # A last dimension that the broadcast adds or repeats lies along lanes.
         same = shape_of(source.type)[-1:] == shape_of(kind)[-1:]
         return _turned(source, depth - 1) if same else "row"
     if isinstance(op, scf.IfOp):
@@ -157,21 +165,22 @@ def _turned(value: SSAValue, depth: int) -> Turned:
 
 
 def _turned_together(values: Iterable[SSAValue], depth: int) -> Turned:
-    """Elementwise operations, and loops, lay all out as the first that varies."""
+    """`_turned` of what is computed from `values`, or is one of them in a loop: the first value
+    that is no splat decides."""
     varying: list[tuple[SSAValue, Turned]] = []
     for value in values:
         if (kind := _turned(value, depth - 1)) != "splat":
             varying.append((value, kind))
     if not varying or varying[0][1] == "row":
         return "row" if varying else "splat"
-    # A row comes to a column's place with what it has in its rows.
+    # A row that is moved to sublanes brings what its rows have: copies, or a single column.
     rows = [kept_once(v, depth - 1)[0] for v, kind in varying if kind == "row"]
     own = bool(rows) or any(kind == "column" for _, kind in varying)
     return "column" if own and not any(rows) else "once"
 
 
 def _turned_by_branches(values: list[SSAValue], depth: int) -> Turned:
-    """Branches keep columns where all have them in one lane."""
+    """`_turned` of a result of branches that yield `values`: a column if all are in one lane."""
     kinds = [_turned(v, depth - 1) for v in values]
     lanes = {_column_lane(v, depth) for v, k in zip(values, kinds, strict=True) if k == "column"}
     if "row" in kinds or len(lanes) > 1:
@@ -180,7 +189,7 @@ def _turned_by_branches(values: list[SSAValue], depth: int) -> Turned:
 
 
 def _column_lane(value: SSAValue, depth: int) -> int:
-    """The lane of the column that `value` is computed from first."""
+    """The lane of the first column from which `value` is computed."""
     op = value.owner
     if isinstance(op, vector.ShapeCastOp) and shape_of(op.operands[0].type)[-1:] == (1,):
         return lane_offset(op.operands[0])
@@ -190,7 +199,8 @@ def _column_lane(value: SSAValue, depth: int) -> int:
 
 
 def _turned_by_reshape(op: vector.ShapeCastOp, depth: int) -> Turned:
-    """Columns whose lanes are taken away stay; what keeps its last dimension lies as before."""
+    """`_turned` of a reshape: Nx1 that becomes N lies along sublanes, and a last dimension that
+    stays lies as before."""
     source = op.operands[0]
     old, new = shape_of(source.type), shape_of(op.results[0].type)
     if old[-1:] == (1,) and old[-2:-1] == new[-1:] and len(old) > 1 and new[-1] > 1:
@@ -201,8 +211,8 @@ def _turned_by_reshape(op: vector.ShapeCastOp, depth: int) -> Turned:
 
 
 def _has_lost(value: SSAValue, dim: int, depth: int) -> bool:
-    """Whether `value` is computed, element by element, from what a reduction took `dim` from, or
-    a reshape the one row of all."""
+    """Whether `value` comes, by elementwise operations, from a reduction over dimension `dim`, or
+    from a reshape that dropped `dim`, a single replicated row."""
     op = value.owner
     if not isinstance(op, Operation) or not depth or not isinstance(value.type, VectorType):
         return False
@@ -219,7 +229,7 @@ def _has_lost(value: SSAValue, dim: int, depth: int) -> bool:
 
 
 def _keeps_one_row(op: vector.LoadOp | tpu.VectorLoadOp) -> bool:
-    """Whether the one row that is loaded comes to all rows of a register, as one of words does."""
+    """Whether a load replicates its row over the sublanes: one row of at most 128 words."""
     shape, held = shape_of(op.results[0].type), cast("MemRefType[Attribute]", op.operands[0].type)
     words = bit_width(held) == 32 and tiling_of(held) is None
     return words and shape[-2:-1] == (1,) and shape[-1] <= LANES

@@ -1,4 +1,4 @@
-"""In which lane of its first register a vector begins, as the TPU compiler lays it out."""
+"""A model of the lane offsets of the TPU compiler: the lane in which the rows of a vector begin."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LOADS = (tpu.VectorLoadOp, vector.LoadOp)
 
 
 def lane_offset(value: SSAValue) -> int:
-    """The lane in which rows of `value` begin: those of loads where memory has them, those of
-    slices where they were, and elementwise operations leave them there (asked of libtpu 0.0.51).
+    """The lane of its first register in which the rows of `value` begin (asked of libtpu 0.0.51).
 
-    What is not known, as where operands differ, counts as the first lane.
+    Loads keep the lane that memory has, slices add the column at which they cut, and elementwise
+    operations keep that of their operands. Where it is not known, or operands differ, it is 0.
     """
     found: set[int] = set()
     seen: set[tuple[SSAValue, int]] = set()
@@ -47,18 +47,18 @@ def lane_offset(value: SSAValue) -> int:
 
 
 def _keeps_lanes(op: vector.MultiReductionOp) -> bool:
-    """Whether `op` reduces other dimensions than lanes."""
+    """Whether `op` does not reduce the lanes."""
     return len(shape_of(op.source.type)) - 1 not in [int(d) for d in op.reduction_dims.get_values()]
 
 
 def _keeps_rows(op: vector.ShapeCastOp) -> bool:
-    """Whether `op` only changes what is in front of lanes, of vectors that have rows."""
+    """Whether `op` keeps the last dimension, of vectors of rank 2 or more."""
     old, new = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     return min(len(old), len(new)) > 1 and old[-1] == new[-1]
 
 
 def _lies_somewhere(value: SSAValue) -> bool:
-    """Whether `value` is a vector that is not one element everywhere, which fits any layout."""
+    """Whether `value` is a vector with a layout: constants and splats fit any."""
     if not isinstance(value.type, VectorType):
         return False
     op = value.owner

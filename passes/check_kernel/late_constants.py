@@ -1,9 +1,9 @@
-"""Vectors of words that turn out to be constant once they are registers.
+"""Vectors of 32-bit elements that the TPU compiler knows to be constant only as registers.
 
-Larger and smaller of constants along rows or lanes, parts, other shapes and copies of them, and
-arithmetic of these are constants as registers, though as vectors they are computed. Sums along a
-dimension, rotations and transposes are computed as registers, too, and so is all of packed types.
-Asked of libtpu 0.0.51 for all targets, by branches that give them.
+As vectors they are results of operations, but the operations on registers fold: reductions to the
+maximum or minimum of constants, slices, reshapes and broadcasts of them, and arithmetic on these.
+Sums along a dimension, rotations and transposes do not fold, nor does anything on packed types.
+Asked of libtpu 0.0.51 for all targets, by branches that yield such vectors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXTREMA: dict[str, Callable[..., Any]] = {
 
 
 def late_constant(value: SSAValue, depth: int = 16) -> float | None:
-    """What all elements of `value` are as registers, if that is known then; None otherwise."""
+    """The element that all registers of `value` are known to consist of, None if there is none."""
     element, op = element_of(value), value.owner
     words = element == i32 or isinstance(element, Float32Type)
     if not words or not depth or not isinstance(op, Operation):
@@ -54,7 +54,7 @@ def late_constant(value: SSAValue, depth: int = 16) -> float | None:
 
 
 def _function_of(op: Operation) -> Callable[..., float | None] | None:
-    """What `op` gives for constants; None if it is computed as registers, too."""
+    """The function that folds `op` on constant operands; None if it does not fold."""
     if isinstance(op, vector.MultiReductionOp):
         return _EXTREMA.get(op.kind.data)
     if isinstance(op, tpu.ConcatenateOp):

@@ -1,10 +1,10 @@
-"""Loops that the TPU compiler fails on.
+"""Refuses loops on which the TPU compiler fails.
 
-Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x: a loop of step 1 from a negative constant to a
-positive one fails (`range.IsValid()`) where anything uses its counter, whatever it carries; up to
-zero, to a bound known at run time, or in steps of more than 1 it compiles. A loop from 1 or more to
-the index of a grid of one step, which is known to be 0, fails, too (`index_space_.start <=
-index_space_.limit`).
+A loop with step 1 from a negative constant to a positive one fails (`range.IsValid()`) if anything
+uses its counter. With another step, up to zero, or up to a bound known only at run time, it
+compiles. A loop from 1 or more up to a grid index that is always 0, because the grid has one step,
+fails too (`index_space_.start <= index_space_.limit`). Asked of libtpu 0.0.51 for v4, v5e, v6e and
+v7x.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pallasite.passes.scalar_folds import fold_numbers
 from pallasite.targets import Target
 
 _FOLDED = (arith.MaxSIOp, arith.MinSIOp, arith.DivSIOp)
-"""What the compiler computes of a grid index that it knows; sums, products and choices it does
-not."""
+"""Operations on a known grid index that the compiler folds before it checks bounds of loops; it
+does not fold sums, products and selections."""
 
 
 def signed_counter(op: scf.ForOp, target: Target) -> None:
-    """Refuses a loop whose counter is known to pass from below zero to above it."""
+    """Refuses a loop with step 1 from a negative constant to a positive one."""
     first, last = _bound(op.lb), _bound(op.ub)
     if first is None or last is None or constant_of(op.step) != 1:
         return
@@ -43,7 +43,7 @@ def signed_counter(op: scf.ForOp, target: Target) -> None:
 
 
 def loop_to_the_only_step(op: scf.ForOp, target: Target) -> None:
-    """Refuses a loop that cannot run because the grid index at its end is always 0."""
+    """Refuses a loop that never runs because its end is a grid index that is always 0."""
     function = enclosing_function(op)
     if not isinstance(function, FuncOp) or constant_of(op.ub) is not None:
         return
@@ -62,7 +62,7 @@ def loop_to_the_only_step(op: scf.ForOp, target: Target) -> None:
 
 
 def _in_only_step(value: SSAValue, indices: set[SSAValue]) -> int | None:
-    """What the compiler finds `value` to be where all `indices` are 0."""
+    """The number that the compiler folds `value` to if all `indices` are 0; None if it does not."""
     if value in indices:
         return 0
     owner = value.owner
@@ -73,7 +73,7 @@ def _in_only_step(value: SSAValue, indices: set[SSAValue]) -> int | None:
 
 
 def _bound(value: SSAValue) -> int | None:
-    """A constant, or the sum of constants that JAX writes for the end of a loop."""
+    """`value` as a number: a constant, or the sum of constants that JAX writes for a loop's end."""
     if isinstance(value.owner, arith.AddiOp):
         left, right = (_bound(operand) for operand in value.owner.operands)
         return None if left is None or right is None else left + right

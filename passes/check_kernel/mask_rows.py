@@ -1,7 +1,9 @@
-"""Masks that are the same in all rows, and packed values whose registers hold few rows.
+"""Refuses masks that are equal in all rows, used on packed vectors of few rows.
 
-Asked of libtpu 0.0.51: it does not repeat such a mask for the rows of such registers. The refusals
-yield to `--allow-beyond-reference`.
+Packed vectors of few rows keep the small tiles that they have in memory, so that a register holds
+them in another order. The TPU compiler cannot bring a mask of one row for all rows into that order
+(`Not implemented: Sublane broadcast`). `--allow-beyond-reference` lifts the refusals. Asked of
+libtpu 0.0.51.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from pallasite.passes.check_kernel.words import compares_packed, through_words
 from pallasite.targets import Target
 
 _FEW_ROWS = 4
-"""Arrays of so many rows at most have tiles of their own in memory, and their vectors keep them."""
+"""Arrays of at most so many rows have smaller tiles in memory, which loaded vectors keep."""
 
 
 def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
-    """Masks of one row for all do not become masks of packed registers that hold few wide rows.
+    """Refuses a selection by such a mask if the first value is packed and has few rows.
 
-    The first value decides which registers those are. Chips that select words only widen it.
+    The first value decides the layout. Targets that only select words widen it instead.
     """
     mask, first, _ = op.operands
     if not isinstance(mask.type, VectorType) or not isinstance(first.type, VectorType):
@@ -53,8 +55,8 @@ def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
 
 
 def _masks_of_rows(op: Operation, target: Target) -> None:
-    """Nor are such masks combined with one that a comparison of packed registers made of few wide
-    rows, if that one is the first: it decides where the others go."""
+    """Refuses a logical operation on such a mask and a comparison of packed vectors of few rows, if
+    that comes first: it decides the layout."""
     kind = op.results[0].type
     if not isinstance(kind, VectorType) or bit_width(kind) != 1:
         return
@@ -84,13 +86,13 @@ def _has_packed_compare(op: Operation, target: Target, depth: int = 8) -> bool:
 
 
 def _first_to_vary(op: Operation, target: Target) -> SSAValue | None:
-    """The first vector among the operands that is not one element for all."""
+    """The first vector among the operands that is no splat."""
     vectors = (v for v in op.operands if isinstance(v.type, VectorType))
     return next((v for v in vectors if _lies_along(v, target) is not _Along.NOTHING), None)
 
 
 def _compares_few_rows(mask: SSAValue, target: Target, depth: int = 8, *, wide: bool) -> bool:
-    """Whether `mask` lies as packed elements of few rows do in registers."""
+    """Whether `mask` compares packed vectors of few rows, and so has their layout."""
     op = mask.owner
     if not isinstance(op, Operation) or not depth:
         return False
@@ -104,10 +106,10 @@ def _compares_few_rows(mask: SSAValue, target: Target, depth: int = 8, *, wide: 
 
 
 def _in_few_rows(value: SSAValue, target: Target, depth: int = 8, *, wide: bool) -> bool:
-    """Whether `value` lies in registers as in memory, where arrays of few rows have a tile of their
-    own; only `wide` rows lie in the registers of that in another order."""
+    """Whether `value` has the small tiles of an array of few rows, in which `wide` rows, of over
+    128 columns, have another order."""
     if depth and (ways := ways_to(value)):
-        # What a loop carries lies in it as at first; constants lie anywhere.
+        # An argument that a loop carries has the layout of its initial value; constants fit any.
         ways = ways[:1] if isinstance(value, BlockArgument) else ways
         lying = [way for way in ways if not isinstance(way.owner, arith.ConstantOp)]
         return bool(lying) and all(_in_few_rows(way, target, depth - 1, wide=wide) for way in lying)
@@ -121,13 +123,13 @@ def _in_few_rows(value: SSAValue, target: Target, depth: int = 8, *, wide: bool)
     if isinstance(op, arith.SelectOp):
         return _in_few_rows(op.operands[1], target, depth - 1, wide=wide)
     if op.dialect_name() in ("arith", "math"):
-        # The first operand that is not one element for all decides; other widths lie elsewhere.
+        # The first operand that is no splat decides; other widths have other layouts.
         first = _first_to_vary(op, target)
         if first is None or first.type != value.type or through_words(op, target):
             return False
         return _in_few_rows(first, target, depth - 1, wide=wide)
     if type(op) is tpu.ConcatenateOp:
-        # What is joined to a flat vector lies as memory holds it, whatever the pieces are.
+        # A concatenation of rank 1 has the packed layout of memory, whatever its pieces are.
         return wide and len(cast(AnyVector, value.type).get_shape()) == 1
     if isinstance(op, vector.ExtractStridedSliceOp):
         return _in_few_rows(op.operands[0], target, depth - 1, wide=wide)
@@ -144,14 +146,13 @@ def _in_few_rows(value: SSAValue, target: Target, depth: int = 8, *, wide: bool)
 
 
 def _regroups_few_rows(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
-    """Whether rows are put together or taken apart that do not fill sublanes: they go through tiles
-    of few."""
+    """Whether a reshape regroups rows that do not fill sublanes: it goes through small tiles."""
     rows = [shape[-2] for shape in (old, new) if len(shape) > 1]
     return len(set(rows)) > 1 and any(n % SUBLANES for n in rows)
 
 
 def _along_rows(op: vector.BroadcastOp) -> bool:
-    """Whether each row becomes its one element."""
+    """Whether the broadcast is of a column: along the lanes."""
     old, new = (v.type for v in (op.operands[0], op.results[0]))
     if not isinstance(old, VectorType) or not isinstance(new, VectorType):
         return False
@@ -162,19 +163,20 @@ _CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp)
 
 
 class _Along(Enum):
-    """Along which dimensions of a register a vector varies; others are not told apart."""
+    """Along what a vector varies in a register, as far as masks of one row are concerned."""
 
     NOTHING = auto()
     LANES = auto()
     PACKED = auto()
-    """Along lanes too, but a mask of packed elements, which goes where those are."""
+    """Along the lanes, but a comparison of packed elements, which has their layout."""
     OTHER = auto()
+    """Along the sublanes, or not known."""
 
 
 def _lies_along(
     value: SSAValue, target: Target, depth: int = 16, seen: frozenset[SSAValue] = frozenset()
 ) -> _Along:
-    """How the TPU compiler lays out `value`, as far as masks of rows go."""
+    """Along what `value` varies; `seen` are values that loops carry on the way to it."""
     op = value.owner
     if not isinstance(value.type, VectorType):
         return _Along.NOTHING
@@ -210,13 +212,13 @@ def _lies_along(
     found = [_lies_along(operand, target, depth - 1, seen) for operand in op.operands]
     if _Along.OTHER in found:
         return _Along.OTHER
-    # The first one that varies decides where the others go.
+    # The first operand that varies decides the layout.
     way = next((way for way in found if way is not _Along.NOTHING), _Along.NOTHING)
     return _Along.PACKED if way is _Along.LANES and compares_packed(op, target) else way
 
 
 def _of_broadcast(op: vector.BroadcastOp) -> _Along:
-    """Of a scalar or a single element, or of one row to all rows."""
+    """Nothing for a scalar or a single element, lanes for one row that is repeated for all rows."""
     source = op.operands[0].type
     if not isinstance(source, VectorType) or set(cast(AnyVector, source).get_shape()) == {1}:
         return _Along.NOTHING

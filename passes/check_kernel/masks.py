@@ -1,7 +1,7 @@
-"""What the TPU compiler does not do with vectors of booleans, which lie in mask registers.
+"""Refuses operations on vectors of booleans that the TPU compiler does not lower.
 
-All of it was asked of libtpu 0.0.51. Our own lowering moves masks as 0 and 1 in words, so the
-refusals yield to `--allow-beyond-reference`.
+Such vectors are in mask registers, which no unit moves. Our own lowering moves masks as words of 0
+and 1, so `--allow-beyond-reference` lifts the refusals. All of it was asked of libtpu 0.0.51.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pallasite.targets import Target
 
 
 def _carried_masks(op: Operation, target: Target) -> None:
-    """The compiler keeps no mask registers across the borders of regions."""
+    """Refuses loops and branches with masks as results or arguments."""
     carried = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
     for value in carried:
         kind = value.type
@@ -36,9 +36,10 @@ def _carried_masks(op: Operation, target: Target) -> None:
 
 
 def _mask_reshape(op: vector.ShapeCastOp, target: Target) -> None:
-    """The compiler reshapes masks where lanes stay lanes, and those of one lane.
+    """Refuses reshapes that move masks between lanes.
 
-    It also adds one behind a mask that lies along sublanes because a reduction has taken its lanes.
+    The compiler does those that keep the last dimension, those of a single lane, and adding a last
+    dimension of 1 to a mask that lies along the sublanes because its lanes were reduced.
     """
     value = reshaped_from(op)
     if value is None:
@@ -58,7 +59,7 @@ def _mask_reshape(op: vector.ShapeCastOp, target: Target) -> None:
 
 
 def _without_lanes(value: SSAValue, depth: int = 8) -> bool:
-    """Whether `value` is computed, element by element, from a reduction over a last dimension."""
+    """Whether `value` comes, by elementwise operations, from a reduction over the lanes."""
     op = value.owner
     if isinstance(op, vector.MultiReductionOp):
         last = len(cast(AnyVector, op.source.type).get_shape()) - 1
@@ -69,7 +70,7 @@ def _without_lanes(value: SSAValue, depth: int = 8) -> bool:
 
 
 def _mask_transpose(op: tpu.TransposeOp | vector.TransposeOp, target: Target) -> None:
-    """Lanes exchanged with another dimension pass through words; rows alone do not move."""
+    """Refuses transposes that keep the lanes; the compiler does the others by way of words."""
     kind = cast(AnyVector, op.operands[0].type)
     order = [int(d) for d in op.permutation.get_values()]
     if bit_width(kind) != 1 or order == sorted(order) or order[-1] != len(order) - 1:
@@ -83,7 +84,7 @@ def _mask_transpose(op: tpu.TransposeOp | vector.TransposeOp, target: Target) ->
 
 
 def _mask_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
-    """Pieces of a mask start where registers do."""
+    """Refuses concatenations of masks whose pieces do not start at a whole register."""
     dim = op.dimension.value.data
     shapes = [cast(AnyVector, v.type).get_shape() for v in op.operands]
     if bit_width(op.operands[0].type) != 1:
@@ -103,8 +104,8 @@ def _mask_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
 
 
 def _flat_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
-    """Pieces of a one-dimensional vector start where rows of words do, or single elements of words
-    are masked."""
+    """Refuses concatenations of rank 1 whose pieces do not start at a row of words, on targets that
+    cannot mask elements within a word."""
     kind = cast(AnyVector, op.operands[0].type)
     if len(kind.get_shape()) != 1 or masks_elements(kind, target):
         return
@@ -123,13 +124,13 @@ def _flat_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
 
 
 def masks_elements(kind: AnyVector, target: Target) -> bool:
-    """Whether mask registers tell the elements of one word of such vectors apart."""
+    """Whether mask registers of `target` have a bit for each element of a word of such vectors."""
     bits = bit_width(kind)
     return bits in (1, 16, 32) or packing(bits) <= target.max_mask_subelements
 
 
 def _mask_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
-    """No unit rotates mask registers."""
+    """Refuses rotations of masks."""
     if bit_width(op.operands[0].type) == 1:
         raise refusal(
             op, "mask-rotate", f"{in_words(op)} of booleans is not supported",
@@ -139,7 +140,7 @@ def _mask_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
 
 
 def _mask_bitcast(op: tpu.BitcastOp, target: Target) -> None:
-    """Masks have no bits of other types, and not even a bitcast to what they are is dropped."""
+    """Refuses bitcasts of masks, even to their own type."""
     if bit_width(op.operands[0].type) == 1:
         raise refusal(
             op, "mask-bitcast", f"{in_words(op)} of booleans is not supported",
@@ -149,15 +150,15 @@ def _mask_bitcast(op: tpu.BitcastOp, target: Target) -> None:
 
 
 def _spread(mask: SSAValue) -> bool:
-    """Whether `mask` is a boolean that is known, for all elements."""
+    """Whether `mask` is a broadcast of a constant boolean."""
     made = mask.owner
     return isinstance(made, vector.BroadcastOp) and known_number(made.operands[0]) is not None
 
 
 def _mask_choice(op: arith.SelectOp, target: Target) -> None:
-    """No masks are selected, whatever the condition, unless all is constant.
+    """Refuses selections between masks, unless the condition or both masks are constant.
 
-    Equal masks are no exception, unless they are one value: the compiler finds out too late.
+    Two masks that are computed equally are refused, too: the compiler merges them only later.
     """
     if not isinstance(op.result.type, VectorType) or bit_width(op.result.type) != 1:
         return

@@ -1,7 +1,7 @@
-"""Settings of a call that the TPU compiler does not read.
+"""Refuses compiler flags of a call that the TPU compiler cannot parse.
 
-It reads the settings as a message of known fields (asked of libtpu 0.0.51): "Could not convert JSON
-string to proto".
+It parses the settings of a kernel as a protocol buffer with known fields (asked of libtpu 0.0.51):
+"Could not convert JSON string to proto".
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.subcores import first_function
 
 _FLAGS = "flag_configs"
-"""Setting: what `CompilerParams(flags=...)` becomes."""
+"""The setting in which JAX stores `CompilerParams(flags=...)`."""
 _NAMED = "XLA_TPU_FORCE_LP_LLO_SCHEDULER"
-"""The flag that the compiler knows by name; public kernels use no other."""
+"""The only flag that the compiler knows by name; public kernels use no other."""
 _NUMBER = re.compile(r"\s*-?\d+\s*")
-"""Flags may be numbers of 32 bits, too."""
+"""A flag may also be given by its number, of 32 bits."""
 
 
 def check_settings(module: ModuleOp) -> None:
-    """Raises `Unsupported` for a compiler flag that has no meaning to the TPU compiler."""
+    """Raises `Unsupported` for a flag with an unknown name, or a value of more than 64 bits."""
     call, func = call_of(module), first_function(module)
     flags = call.config.get(_FLAGS) if call is not None else None
     if func is None or not isinstance(flags, list):

@@ -1,14 +1,15 @@
-"""Which arrays the program around a kernel keeps in that part of VMEM which kernels do not get.
+"""Which arrays the program around a kernel keeps in the part of VMEM that the kernel does not get.
 
-Their blocks need no buffers then. All of it was asked of libtpu 0.0.51 with blocks larger than
-what a kernel gets, of a program that is nothing but the kernel.
+Blocks of such arrays need no buffers in the kernel's part. There are two reasons:
 
-* Arrays that another order of dimensions pads less are stored so, and the copy in the order that
-  kernels expect is made in VMEM, if the copies of all of them fit beside what kernels get by
-  default, or the kernel asks for. v4 does not, and v5p does so for every second one only, which
-  is not followed.
-* On v7x all inputs are copied there, but for those that become results: the smallest first, as
-  long as `Target.vmem_beside_inputs` stay free.
+* If an array has less padding with its dimensions in another order, the program stores it in that
+  order. The copy in the order that the kernel expects is made in VMEM if the copies of all such
+  arrays fit beside the kernel's part (the default one, or a larger one that it asks for). v4 makes
+  no such copies; v5p makes them for every second array, which is not modelled.
+* On v7x the program copies all inputs to VMEM, except those that alias results: the smallest first,
+  as long as `Target.vmem_beside_inputs` bytes stay free.
+
+Asked of libtpu 0.0.51 with blocks larger than the kernel's part, in programs of only the kernel.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from pallasite.layouts.tiling import infer_tiling
 from pallasite.targets import Target
 
 _MOST_ORDERED = 5
-"""Dimensions whose orders are all tried."""
+"""Arrays of more dimensions are taken to be stored in the order that the kernel expects."""
 
 
 def staged(kernel: Kernel, call: Call | None, target: Target, limit: int) -> set[int]:
-    """The operands, by number, whose blocks lie in arrays that are in VMEM beside the `limit` bytes
-    of the kernel."""
+    """The numbers of the operands whose arrays are in VMEM beside the kernel's part of `limit`
+    bytes."""
     if call is None or not target.copies_to_vmem:
         return set()
     first = sum(size == DYNAMIC for size in kernel.grid or ()) + len(kernel.prefetch)
@@ -61,12 +62,12 @@ def staged(kernel: Kernel, call: Call | None, target: Target, limit: int) -> set
 
 
 def _pads_less_otherwise(shape: Sequence[int], bits: int) -> bool:
-    """Whether an array is stored with its dimensions in another order, which pads it less."""
+    """Whether another order of its dimensions gives the array less padding."""
     if not 1 < len(shape) <= _MOST_ORDERED:
         return False
     return min(_padded(order, bits) for order in permutations(shape)) < _padded(shape, bits)
 
 
 def _padded(shape: Sequence[int], bits: int) -> int:
-    """Elements of an array in memory, with those that pad its tiles."""
+    """The number of elements of an array in memory, padding included."""
     return infer_tiling(shape, bits).elements(shape)

@@ -1,4 +1,4 @@
-"""Slices of values that skip elements."""
+"""Refuses slices of values with a stride."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _STRIDED_LOADS = (
 
 
 def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
-    """Raises `Unsupported` for a slice of a value that skips elements: MLIR's operation has no
-    strides other than 1, so the TPU compiler cannot even read one."""
+    """Raises `Unsupported` for a slice with a stride other than 1, which MLIR's operation does not
+    allow, so that the TPU compiler cannot even parse it."""
     strides = values_of(op.strides)
     for dim, stride in enumerate(strides):
         if stride != 1:
@@ -33,7 +33,7 @@ def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
 
 
 def _taken(op: vector.ExtractStridedSliceOp) -> list[Along]:
-    """What a slice takes of its source; dimensions that it does not name are taken whole."""
+    """What a slice takes in each dimension of its source: all, in dimensions that it leaves out."""
     shape = shape_of(op.source.type)
     named = [values_of(of) for of in (op.offsets, op.sizes, op.strides)]
     dims = [Along(*dim) for dim in zip(shape, *named)]  # noqa: B905

@@ -1,7 +1,8 @@
-"""Matrix units that a kernel feeds by hand: what they take, and where they keep sums.
+"""Rules for kernels that feed the matrix units themselves (`tpu.matmul_push_rhs` and so on).
 
-Asked of the real compiler (libtpu 0.0.51, v4 to v7x). Which of the two ways results leave a matrix
-unit, accumulators or a queue, is up to the generation.
+A kernel pushes a right operand, which is stationary in the unit, and feeds rows of left operands.
+On some generations the unit keeps the sums in accumulators from which they are popped, on others
+results leave through a queue. Asked of libtpu 0.0.51 for v4 to v7x.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PRODUCT = "or write jnp.dot, which feeds the matrix units of every TPU"
 
 
 def _number(op: Operation, target: Target) -> None:
-    """Units are counted from 0."""
+    """The number of the matrix unit must exist."""
     index = cast("tpu.MatmulPopOp", op).mxu_index.value.data
     if not 0 <= index < target.mxus:
         raise refusal(
@@ -34,7 +35,7 @@ def _number(op: Operation, target: Target) -> None:
 
 
 def _way(op: Operation, target: Target) -> None:
-    """Sums stay in the unit or leave it at once."""
+    """Refuses operations with accumulators on targets without them, and the other way round."""
     if isinstance(op, _WITH_SUMS) == bool(target.accumulators):
         return
     kept = "keep sums in accumulators" if target.accumulators else "give results to a queue"
@@ -51,7 +52,7 @@ def _matrix(value: SSAValue) -> tuple[tuple[int, ...], Attribute]:
 
 
 def _depth(element: Attribute, target: Target) -> int:
-    """Rows of the stationary operand: two narrow ones share a cell of the array."""
+    """Rows of the stationary operand: a cell holds two elements of less than 8 bits."""
     return target.mxu_contracting * (2 if bit_width(element) < 8 else 1)
 
 
@@ -66,7 +67,7 @@ def _element(op: Operation, element: Attribute, target: Target) -> None:
 
 
 def _pushed(op: tpu.MatmulPushRhsOp, target: Target) -> None:
-    """The stationary operand fills the array."""
+    """A pushed operand must fill the unit, and its staging register must exist."""
     shape, element = _matrix(op.rhs)
     _element(op, element, target)
     whole = (_depth(element, target), target.mxu_columns)
@@ -86,7 +87,8 @@ def _pushed(op: tpu.MatmulPushRhsOp, target: Target) -> None:
 
 
 def _fed(op: tpu.MatmulAccLhsOp | tpu.MatmulLhsFifoOp, target: Target) -> None:
-    """Rows pass by whole registers, as long as the stationary operand is deep."""
+    """A left operand must consist of whole registers, with as many columns as the stationary
+    operand has rows."""
     shape, element = _matrix(op.lhs)
     _element(op, element, target)
     rows, depth = SUBLANES * packing(bit_width(element)), _depth(element, target)
@@ -102,7 +104,8 @@ def _fed(op: tpu.MatmulAccLhsOp | tpu.MatmulLhsFifoOp, target: Target) -> None:
 
 
 def _popped(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, target: Target) -> None:
-    """Results are whole registers, as wide as the stationary operand."""
+    """A result must consist of whole registers, with as many columns as the stationary operand;
+    accumulators are f32."""
     shape, element = _matrix(op.results[0])
     if len(shape) != 2 or shape[0] % SUBLANES or shape[1] != target.mxu_columns:
         raise refusal(
@@ -121,7 +124,7 @@ def _popped(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, target: Target) -> None:
 
 
 def _kept(op: Operation, first: int, rows: int, target: Target) -> None:
-    """Sums begin at an even register and fit behind it."""
+    """`rows` rows of sums must fit from accumulator `first`, which starts a row of results."""
     wide = target.mxu_columns // LANES
     count = rows // SUBLANES * wide
     if first % wide or not 0 <= first <= target.accumulators - count:

@@ -1,4 +1,4 @@
-"""The refusal of accesses that nothing proves to begin with a tile, and what to write instead."""
+"""The refusal of an access that is not proven to start at a tile, with what to write instead."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _dimension(op: Operation, dim: int) -> str:
 
 
 def _at_any_place(op: Operation, dim: int) -> str:
-    """What reads or writes a place that begins no tile."""
+    """JAX code that accesses `dim` of the ref of `op` at an index that starts no tile."""
     shape, accessed = cast(AnyMemRef, base_of(op).type).get_shape(), accessed_shape(op)
     size, count, flat = shape[dim], accessed[dim], len(shape) == 1
     if len(shape) > 2:

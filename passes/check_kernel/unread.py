@@ -1,9 +1,11 @@
-"""Buffers in VMEM that the TPU compiler leaves out, because nothing is read from their memory.
+"""Finds buffers in VMEM for which the TPU compiler allocates no memory, since nothing reads it.
 
-Asked of libtpu 0.0.51 (v4 to v7x) with buffers larger than what a kernel gets: it drops stores to
-what is never loaded, and loads whole registers from the stores before them in the same
-block, unless a region, a transfer or a store to another unknown place or part of a register is
-between. Places known at run time only are the same if they are one value.
+The compiler removes stores to a buffer that is never loaded. It also forwards stores: a load of
+whole registers that earlier stores of the same block have written takes the stored values, unless
+a region, a transfer, a store to part of a register or one to another unknown offset lies between.
+If all loads of a buffer are forwarded, the buffer needs no memory (`memory.py` then does not count
+it). Offsets known only at run time are equal if they are the same SSA value. Asked of libtpu 0.0.51
+(v4 to v7x) with buffers larger than the VMEM that a kernel gets.
 """
 
 from __future__ import annotations
@@ -26,19 +28,20 @@ from pallasite.passes.effects import is_pure
 from pallasite.targets import Target
 
 Start = int | SSAValue | None
-"""Where an access begins in a dimension, maybe known at run time only; None for sums of those."""
+"""First index of an access in one dimension: a number, a value known at run time, or None where it
+is a sum of values."""
 Place = tuple[SSAValue | None, int]
-"""Registers counted from the beginning, or from what is known at run time only."""
+"""Number of a register along one dimension, counted from the register at the value; None is 0."""
 Registers = set[tuple[Place, ...]]
-"""Which registers of a buffer, by their places in it."""
+"""Registers of a buffer, each by its place in every dimension."""
 _FORWARDED = (8, 16, 32)
-"""Bits of elements whose registers the compiler takes from stores."""
+"""Bit widths of elements for which the compiler forwards stores."""
 _MOST = 1 << 16
-"""Registers of an access that are listed."""
+"""An access of more registers is not analysed."""
 
 
 def unread(buffer: SSAValue, target: Target) -> bool:
-    """Whether all that is loaded from `buffer`, if anything is, is known without its memory."""
+    """Whether no load reads the memory of `buffer`: there is none, or all are forwarded."""
     if memory_space(buffer.type) not in ("vmem", None):
         return False
     accesses = _accesses(buffer)
@@ -50,7 +53,7 @@ def unread(buffer: SSAValue, target: Target) -> bool:
 
 
 def _accesses(buffer: SSAValue) -> list[Operation] | None:
-    """The loads and stores of `buffer`, also by way of views; None if it is used otherwise."""
+    """The loads and stores of `buffer` and of views of it; None if it is used in another way."""
     found: list[Operation] = []
     refs = [buffer]
     while refs:
@@ -68,7 +71,11 @@ def _accesses(buffer: SSAValue) -> list[Operation] | None:
 
 
 def _forwarded(block: Block, accesses: set[Operation], buffer: SSAValue, target: Target) -> bool:
-    """Whether earlier stores of `block` to `buffer` make up every load from it."""
+    """Whether every load of `buffer` in `block` takes what earlier stores in `block` have written.
+
+    `accesses` are the loads and stores of the buffer.
+    """
+    # Registers whose stored values the compiler knows at this point of the block.
     known: Registers = set()
     for op in operations_of(block):
         if op in accesses:
@@ -88,9 +95,10 @@ def _bases(register: tuple[Place, ...]) -> tuple[SSAValue | None, ...]:
 
 
 def _registers(op: Operation, buffer: SSAValue, target: Target) -> Registers:
-    """The whole registers that an access is to; none if it is to parts, or to unknown ones.
+    """The registers that an access covers; none if it covers parts of one, or unknown ones.
 
-    Rows of 16 bits whose tiles are no whole registers are stored as halves of registers.
+    On targets whose tiles of 16-bit buffers have 8 rows, a store of them writes half a register,
+    which is never forwarded.
     """
     bits, shape = bit_width(buffer.type), cast(AnyMemRef, buffer.type).get_shape()
     strided = isinstance(op, tpu.StridedLoadOp | tpu.StridedStoreOp)
@@ -114,7 +122,8 @@ def _registers(op: Operation, buffer: SSAValue, target: Target) -> Registers:
 
 
 def _start(access: Operation, buffer: SSAValue) -> list[Start]:
-    """Where `access` begins in `buffer`, per dimension."""
+    """The first index of `access` in each dimension of `buffer`; [None] behind other views than
+    slices."""
     ref = base_of(access)
     places = [_place(index) for index in cast(Access, access).indices]
     while ref is not buffer:
@@ -128,7 +137,7 @@ def _start(access: Operation, buffer: SSAValue) -> list[Start]:
 
 
 def _place(index: SSAValue) -> Start:
-    """The number that `index` is, or the value that it is cast from."""
+    """`index` as a number if it is constant, else the value that it is cast from."""
     number = constant_of(index)
     while number is None and isinstance(index.owner, arith.IndexCastOp):
         index = index.owner.operands[0]

@@ -1,4 +1,4 @@
-"""What loops and branches hand on: the values that a result, or a loop's argument, may be."""
+"""The values that may arrive in a result of `scf.for` or `scf.if`, or in a loop's argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pallasite.dialects import arith, scf, vector
 
 
 def arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
-    """What result `index` may be: the initial value and the values that the regions yield."""
+    """The values that result `index` may be: a loop's initial value, then what regions yield."""
     if isinstance(op, scf.ForOp):
         yield op.iter_args[index]
     for region in op.regions:
@@ -27,8 +27,8 @@ def first_varying(values: Iterable[SSAValue]) -> SSAValue | None:
 
 
 def ways_to(value: SSAValue) -> list[SSAValue]:
-    """What a result of a loop or branch, or a loop's carried argument, may be; of loops what it is
-    at first comes first. Nothing for other values."""
+    """The values that `value` may be, if it is a result of a loop or branch or an argument that a
+    loop carries: a loop's initial value first. [] for other values."""
     if isinstance(value, BlockArgument):
         loop, index = value.owner.parent_op(), value.index - 1
         return list(arriving(loop, index)) if isinstance(loop, scf.ForOp) and index >= 0 else []
@@ -39,9 +39,10 @@ def ways_to(value: SSAValue) -> list[SSAValue]:
 
 
 def carried_from(value: SSAValue) -> SSAValue | None:
-    """The value in whose place a loop's argument lies, or a result of a loop or branch.
+    """The value whose layout the TPU compiler gives to a loop's argument (the initial value), or to
+    a result of a loop or branch (the first that is no constant).
 
-    None for other values, and where all that arrives is constant.
+    None for other values, and where all values that arrive are constant.
     """
     ways = ways_to(value)
     return next(iter(ways), None) if isinstance(value, BlockArgument) else first_varying(ways)

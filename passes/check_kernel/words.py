@@ -1,4 +1,4 @@
-"""What the TPU compiler computes of packed elements by widening them to words of 32 bits."""
+"""Which operations on packed elements the TPU compiler computes by widening to 32-bit words."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.targets import TARGETS, Target
 
 SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
-"""Operations on integers of 16 bits that some chips have."""
+"""Operations that some targets have for 16-bit integers."""
 _WIDENED = frozenset[str]().union(*(target.bf16_ops for target in TARGETS.values()))
-"""Operations on bf16 that chips without them widen at once."""
+"""Operations that some targets have for bf16; on the others they are widened when layouts are
+inferred."""
 
 
 def through_words(op: Operation, target: Target) -> bool:
-    """Whether the compiler computes `op` on elements of 16 bits by widening and narrowing them.
+    """Whether the compiler widens the operands of `op` to words and narrows its result again.
 
-    Functions that are spelled out later (`math.sin`) stay in place until then.
+    Functions that it expands only later (`math.sin`) do not count: they keep the packed layout.
     """
     kind = op.results[0].type
     values = op.operands[1:] if isinstance(op, arith.SelectOp) else op.operands
@@ -36,8 +37,8 @@ def through_words(op: Operation, target: Target) -> bool:
 
 
 def compares_packed(op: Operation, target: Target) -> bool:
-    """Whether the compiler compares packed elements as they are, which gives masks of their width;
-    others it widens."""
+    """Whether the compiler compares packed elements without widening them, which gives a mask of
+    their width."""
     if isinstance(op, arith.CmpfOp):
         element = cast(AnyVector, op.lhs.type).element_type
         return isinstance(element, BFloat16Type) and op.name in target.bf16_ops
