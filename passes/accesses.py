@@ -1,4 +1,4 @@
-"""What loads and stores of vectors access, whatever their order of operands."""
+"""The ref, vector and box of loads and stores of vectors, whose operands differ in order."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def value_of(op: Operation) -> SSAValue:
 
 
 def accessed_shape(op: Operation) -> tuple[int, ...]:
-    """The box of memory that a load or store accesses: vectors of lower rank lack leading 1s."""
+    """The sizes of the box that a load or store accesses, one per dimension of the ref: a vector of
+    lower rank gets leading 1s."""
     shape = shape_of(value_of(op).type)
     return (*[1] * (len(shape_of(base_of(op).type)) - len(shape)), *shape)

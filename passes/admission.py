@@ -1,4 +1,4 @@
-"""Passes of independent rewrites, any of which can be left out: how a wrong one is found."""
+"""Passes that can leave out any of their rewrites: `tpu-run --verify-each` finds a wrong one so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Admits = Callable[[str, Operation], bool]
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A pass of which any number of rewrites leave a module that runs."""
+    """A pass that leaves a module that runs, whichever of its rewrites are applied."""
 
     def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits) -> None:
         """`apply` with only the rewrites that `admits` lets through."""

@@ -1,4 +1,4 @@
-"""The arrays behind views: what an access to a part of an array is of the array itself."""
+"""Rewrites accesses to slices and squeezes of an array as accesses to the array itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def look_through(
     cuts: Callable[[_Access], bool],
     rewrite: Callable[[_Access], None],
 ) -> None:
-    """Rewrites the `accesses` of `function` whose view `cuts`; views that nobody uses then go."""
+    """Applies `rewrite` to those `accesses` of `function` for which `cuts` holds, then removes dead
+    views."""
     changed = False
     for access in accesses:
         if cuts(access):
@@ -42,20 +43,20 @@ def look_through(
 def unsqueezed(
     view: tpu.MemrefSqueezeOp, entries: Sequence[_Entry], missing: Callable[[], _Entry]
 ) -> list[_Entry]:
-    """`entries`, one per dimension of the result, with `missing()` for those that are dropped."""
+    """`entries`, one per dimension of the squeezed ref, with `missing()` for dropped dimensions."""
     shape, left = shape_of(view.input.type), iter(entries)
     dropped = squeezed_dimensions(shape, shape_of(view.result.type)) or ()
     return [missing() if dim in dropped else next(left) for dim in range(len(shape))]
 
 
 class ArrayBehind(Insertion):
-    """Finds what an access to a part of an array is of the array."""
+    """Finds the array behind a view; writes index arithmetic in front of the operation `op`."""
 
     def __init__(self, op: Operation) -> None:
         self._anchor = op
 
     def found(self, array: SSAValue, index: list[SSAValue]) -> tuple[SSAValue, list[SSAValue]]:
-        """The array behind the slices and squeezes of a ref, and where `index` of that is in it."""
+        """The array of which the ref `array` is a slice or squeeze, and `index` in that array."""
         for view in views_behind(array, *PARTS):
             array = view.operands[0]
             if isinstance(view, tpu.MemrefSliceOp):

@@ -8,9 +8,9 @@ becomes
     %a = arith.addi %x, %y : i32
     "test.use"(%a, %a) : (i32, i32) -> ()
 
-Upstream hashes all attributes and types of an operation each time that it looks one up, and asks
-for its effects up to three times. Here attributes become small numbers once, and an operation is
-looked up once, with operands by identity. What goes and what stays is the same.
+xDSL's pass hashes all attributes and types of an operation at each look-up, and computes its
+effects up to three times. Here equal attributes get the same small number once, and each operation
+is looked up once, with its operands by identity. The result is the same.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ _NO_EFFECTS = frozenset[EffectInstance]()
 
 
 class _Known:
-    """The operations that are visible from where the walk is, keyed by what equal operations share:
-    everything but the contents of their regions."""
+    """The earlier operations whose results dominate the point of the walk.
+
+    The key of an operation is what equal ones share: everything but the contents of regions.
+    """
 
     def __init__(self) -> None:
         self._of: dict[Hashable, list[Operation]] = {}
@@ -59,7 +61,7 @@ class _Known:
 
     @contextmanager
     def inside(self) -> Generator[None]:
-        """What becomes known in a region is forgotten behind it."""
+        """A context that forgets at its end what became known in it: for one region."""
         outside = len(self._replaced)
         yield
         while len(self._replaced) > outside:
@@ -68,20 +70,20 @@ class _Known:
 
 
 def remove_common_subexpressions(thing: Operation) -> None:
-    """Leaves the first of equal operations in the regions of `thing`, and none that is dead.
+    """Keeps only the first of equal operations in the regions of `thing`, and removes dead ones.
 
-    Operations that only read are equal if nothing between them may write.
+    Operations that read memory are equal if nothing between them may write.
     """
     _Remover().run(thing)
 
 
 class _Kind(NamedTuple):
-    """What the traits of a class of operations say: asking each operation takes long."""
+    """What the traits of a class say about all its operations; cached, since that takes long."""
 
     stays: bool
-    """It ends a block, or does more than to read, or nobody knows what it does."""
+    """Operations are never removed: terminators, those that write, those with unknown effects."""
     pure: bool
-    """It has no effects; others may still turn out to have none."""
+    """Operations have no effects; if False, a single operation may still have none."""
 
 
 @lru_cache(maxsize=4096)
@@ -97,13 +99,13 @@ class _Line:
     def __init__(self, operations: list[Operation]) -> None:
         self.operations = operations
         self.places: dict[Operation, int] = {}
-        """Of the operations that are known and read."""
+        """The position in `operations` of each one that reads memory and may be found again."""
         self._looked = 0
-        """How many operations were asked for their effects; each is asked once, when needed."""
+        """How many of `operations` have been checked for writes, each once and when needed."""
         self._last_write = -1
 
     def is_written(self, first: Operation, last: int) -> bool:
-        """Whether something from `first` on may write to memory before the operation `last`."""
+        """Whether anything between `first` and operation number `last` may write to memory."""
         for place in range(self._looked, last):
             if _may_write(self.operations[place]):
                 self._last_write = place
@@ -119,7 +121,7 @@ def _may_write(op: Operation) -> bool:
 
 
 class _Remover:
-    """One walk, in which attributes become numbers that are equal if they are."""
+    """One walk over all regions of an operation."""
 
     def __init__(self) -> None:
         self._numbers = Numbers()
@@ -187,9 +189,10 @@ class _Remover:
         )
 
     def _outline(self, op: Operation) -> Hashable:
-        """Equal for operations with equal regions: what is in them, and what they use from outside.
+        """A key that is equal for operations with equal regions, made of the operations in them and
+        the values that they use from outside.
 
-        Without it every branch of a kernel would be compared with all earlier ones.
+        Without it, each branch of a kernel would be compared with all earlier branches.
         """
         inside: set[SSAValue] = set()
         outline: list[Hashable] = []
@@ -205,7 +208,7 @@ class _Remover:
     def _entries(self, entries: Mapping[str, Attribute]) -> Hashable:
         if not entries:
             return None
-        # Where the kernel's accesses lie does not change what is read.
+        # The box of the kernel's access (`tpu.box`) does not change what a load reads.
         return frozenset([(n, self._numbers.of(v)) for n, v in entries.items() if n != BOX]) or None
 
 
@@ -215,7 +218,7 @@ def _same_regions(one: Operation, other: Operation) -> bool:
 
 
 def _accesses_both(first: Operation, last: Operation) -> bool:
-    """Lets the load `first` say where both accesses lie that it is part of; False if it cannot."""
+    """Gives the load `first` a box that covers those of both; False if there is none."""
     box, other = box_of(first), box_of(last)
     if other is None:
         return True

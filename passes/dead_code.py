@@ -1,4 +1,4 @@
-"""Removes operations whose results nobody uses and that do nothing else."""
+"""Removes operations whose results are unused and that have no other effect."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pallasite.passes.effects import only_reads
 
 # pyright: reportPrivateUsage=false
 _UNDECLARED = frozenset({"tpu.sublane_shuffle", "tpu.iteration_bound"})
-"""Operations that do not declare their effects, as in the reference dialect, but have none."""
+"""Operations without effects that do not declare so, as in JAX's `tpu` dialect."""
 
 
 def is_removable(op: Operation) -> bool:
-    """True if `op` may go when its results are unused: it computes, or only reads memory."""
+    """Whether `op` may be removed if its results are unused: it computes, or only reads memory."""
     if op.has_trait(IsTerminator):
         return False
     return op.name in _UNDECLARED or only_reads(op)
 
 
 def drop(op: Operation) -> None:
-    """Takes `op`, whose results nobody uses, out of its block for good.
+    """Removes `op`, whose results are unused, from its block.
 
-    `Operation.erase` puts another value in the place of each result, which takes longer than this.
+    `Operation.erase` would first replace each result by an erased value, which takes longer.
     """
     op.detach()
     op.drop_all_references()

@@ -1,4 +1,4 @@
-"""What operations do to memory: asking the traits of each takes long, those of its class once."""
+"""The effects of operations on memory, cached by class, since looking traits up takes long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdsl.traits import MemoryEffect, MemoryEffectKind, NoMemoryEffect, get_effe
 
 @lru_cache(maxsize=4096)
 def is_pure(kind: type[Operation]) -> bool:
-    """Whether no operation of class `kind` has effects; those of others may have none as well."""
+    """Whether operations of class `kind` never have effects; if not, some may still have none."""
     traits = kind.get_traits_of_type(MemoryEffect)
     return bool(traits) and all(isinstance(trait, NoMemoryEffect) for trait in traits)
 
@@ -21,7 +21,7 @@ def has_no_effects(op: Operation) -> bool:
 
 
 def only_reads(op: Operation) -> bool:
-    """Whether `op`, with the regions in it, is known to do no more to memory than read it."""
+    """Whether `op`, with the regions in it, is known to do nothing to memory but read it."""
     if is_pure(type(op)):
         return True
     effects = get_effects(op)

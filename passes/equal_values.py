@@ -1,4 +1,4 @@
-"""Values that are certainly equal, as removing common subexpressions finds them."""
+"""Which values are certainly equal: those that removing common subexpressions would merge."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ _MOST_PAIRS = 64
 
 
 def equal_values(one: SSAValue, other: SSAValue) -> bool:
-    """Whether the two values come from the same operations on the same values; loads count if
-    nothing writes between them. Not known of what takes more than 64 operations."""
+    """Whether both values come from the same operations on the same values.
+
+    Loads count if nothing writes between them. False if more than 64 pairs of values would have to
+    be compared.
+    """
     wanted = [(one, other)]
     met = {(one, other)}
     reads: list[tuple[Operation, Operation]] = []
@@ -33,18 +36,21 @@ def equal_values(one: SSAValue, other: SSAValue) -> bool:
         if len(met) > _MOST_PAIRS:
             return False
         wanted += pairs
-    # What lies between two reads is looked at last: it may be much.
+    # The operations between two reads are checked last, since there may be many.
     return all(_reads_the_same(first, second) for first, second in reads)
 
 
 class EarlierValues:
-    """The results of all operations in one function, which stays as it is, to be found by what
-    equals them: most have nobody to be compared with."""
+    """Finds values of one function that equal a given one, fast enough to ask for every value.
+
+    The function must not change. Values get a number that is the same for candidates; `find` then
+    compares only these.
+    """
 
     def __init__(self, function: Operation) -> None:
         self._places: dict[Operation, int] = {}
         self._numbers: dict[SSAValue, int] = {}
-        """The same for results of the same operations on the same values, loads included."""
+        """Equal for results of equal operations on operands with equal numbers; loads count."""
         self._numbered: dict[tuple[Block, int], list[OpResult]] = {}
         known: dict[Hashable, int] = {}
         for place, op in enumerate(operations(function)):
@@ -59,7 +65,8 @@ class EarlierValues:
                 self._numbered.setdefault((op.parent, number), []).append(result)
 
     def find(self, value: SSAValue, before: Operation) -> SSAValue | None:
-        """The last value that certainly equals `value` and is known in front of `before`."""
+        """The last value that certainly equals `value` and is defined, and visible, in front of
+        `before`; None if there is none."""
         number = self._numbers.get(value)
         place: Operation | None = before
         while place is not None and place.parent is not None and number is not None:
@@ -72,7 +79,7 @@ class EarlierValues:
 
 
 def _alike(a: Operation, b: Operation) -> bool:
-    """Whether the operations do the same with operands, and in memory, that are equal."""
+    """Whether the operations compute the same, given equal operands and equal memory."""
     return (
         type(a) is type(b)
         and not a.regions
@@ -83,7 +90,7 @@ def _alike(a: Operation, b: Operation) -> bool:
 
 
 def _reads_the_same(a: Operation, b: Operation) -> bool:
-    """Whether only reads stand between two operations of one block, which read themselves."""
+    """Whether two reads are in one block and nothing between them writes."""
     if a.parent is not b.parent or a.parent is None:
         return False
     first, last = (a, b) if a.is_before_in_block(b) else (b, a)

@@ -1,4 +1,4 @@
-"""Where the elements of vectors of floats lie: between the numbers that they were clipped to."""
+"""Ranges of the elements of vectors of floats that were clipped: `jnp.clip(x, 0.0, 255.0)`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Range = tuple[float, float]
 _ANY = (-numbers.inf, numbers.inf)
 _ROUNDING: tuple[type[Operation], ...] = (math.RoundEvenOp, math.RoundOp, math.FloorOp, math.CeilOp)
 _FURTHEST = 8
-"""How many operations are looked at behind one another."""
+"""How many operations in a row are looked through."""
 
 
 def float_range(value: SSAValue, furthest: int = _FURTHEST) -> Range:
-    """The range of vector `value`, as far as it is known."""
+    """The range of the elements of `value`; an unknown end is infinite."""
     known = number(value)
     if known is not None:
         return _ANY if numbers.isnan(known) else (float(known), float(known))

@@ -1,4 +1,4 @@
-"""`fold-ranges`: what follows from where numbers of rows and lanes lie needs no vector operations.
+"""`fold-ranges`: simplifies vector arithmetic on row and lane numbers, whose ranges are known.
 
     %i = tpu.iota {dimensions = array<i32: 0>} : vector<64x128xi32>
     %q = arith.divsi %i, %8 : vector<64x128xi32>
@@ -7,10 +7,10 @@ becomes
     %q = arith.shrui %i, %3 : vector<64x128xi32>
     %n = arith.constant dense<false> : vector<64x128xi1>
 
-JAX writes the floored division `i // 8` and the remainder `i % 8` for numbers of any sign, with a
-correction for negative ones, which is most of what they cost; numbers of rows and lanes have none.
-`tiles-to-vregs` applies the same rules to single registers, whose rows are known better: a mask
-below the diagonal is constant in all but the registers on it.
+JAX writes the floored division `i // 8` and the remainder `i % 8` with a correction for negative
+numbers, which is most of their cost. Row and lane numbers (`tpu.iota`) are never negative, so the
+correction goes. `tiles-to-vregs` applies the same rules to single registers, whose row numbers have
+smaller ranges: a causal mask is constant in all registers but those on the diagonal.
 
 Needs a kernel in the `mosaic` or `dma` form and leaves the same form. Every rule is exact.
 """
@@ -38,7 +38,7 @@ RANGES = Rules()
 
 
 class RangeFolder(Folder):
-    """A folder whose rules may ask where values lie."""
+    """A folder whose rules may use the ranges of values."""
 
     def __init__(self, admits: Admits | None = None, rules: Rules = RANGES) -> None:
         super().__init__(admits, rules)
@@ -47,7 +47,7 @@ class RangeFolder(Folder):
 
 @RANGES.rule(arith.CmpiOp)
 def decide_comparison(op: arith.CmpiOp, f: RangeFolder) -> SSAValue | None:
-    """A comparison that every element answers alike is a constant."""
+    """A comparison of vectors that has the same result for every element is a constant."""
     (result,) = op.results
     if type(result.type) is not VectorType:
         return None
@@ -59,9 +59,10 @@ def decide_comparison(op: arith.CmpiOp, f: RangeFolder) -> SSAValue | None:
 
 @RANGES.rule(arith.AndIOp)
 def decide_with_remainder(op: arith.AndIOp, f: RangeFolder) -> SSAValue | None:
-    """`m & (x % d != 0)` is false if `m` is for all `x` above 0, where `x` is not negative.
+    """`m & (x % d != 0)` is false if `x` is never negative and `m` is false for all `x` above 0.
 
-    That is the correction of a floored division, for `m` says that `x` and `d` differ in sign.
+    JAX's correction of a floored division has this form: `m` is true where `x` and `d` have
+    different signs, which for `x >= 0` leaves only `x == 0`, whose remainder is 0.
     """
     if element_of(op.result) != i1 or not isinstance(op.result.type, VectorType):
         return None
@@ -77,7 +78,7 @@ def decide_with_remainder(op: arith.AndIOp, f: RangeFolder) -> SSAValue | None:
 
 
 def _not_zero(mask: SSAValue) -> Sequence[SSAValue]:
-    """Values that are not 0 where `mask` is set: `x` of `x % d != 0` or `x & y != 0`."""
+    """Values that are not 0 where `mask` is true: `x` of `x % d != 0`, both of `x & y != 0`."""
     compared = mask.owner
     if not isinstance(compared, arith.CmpiOp) or compared.predicate_name != "ne":
         return ()
@@ -91,10 +92,10 @@ def _not_zero(mask: SSAValue) -> Sequence[SSAValue]:
 
 @RANGES.rule(arith.DivSIOp, arith.RemSIOp)
 def divide_by_bits(op: arith.DivSIOp | arith.RemSIOp, f: RangeFolder) -> SSAValue | None:
-    """A dividend that is not negative is divided by a power of two with a shift, its remainder is a
-    mask; if it is below the divisor, the quotient is 0.
+    """For `x >= 0`, `x / 8` is `x >> 3` and `x % 8` is `x & 7`; for `0 <= x < d`, `x / d` is 0 and
+    `x % d` is `x`.
 
-    Scalars stay: what is known of their divisors is read off their divisions.
+    Scalars stay as they are: `divisibility.py` reads facts off their divisions.
     """
     kind, divisor = op.result.type, integer(op.rhs)
     if not isinstance(kind, VectorType) or kind.element_type != i32:
@@ -119,14 +120,14 @@ class FoldRangesPass(ModulePass):
     name = "fold-ranges"
 
     target: str = DEFAULT_TARGET
-    """Any: what folds does not depend on the target."""
+    """Not used: what folds does not depend on the target."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self.apply_admitted(ctx, op, None)
 
     def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits | None) -> None:
-        """`apply` with only the rewrites that `admits` lets through; the others are left out."""
+        """`apply` with only those rewrites that `admits` allows."""
         functions = lowered_functions(op)
         if any([RangeFolder(admits).function(f) for f in functions]):
-            # Choices by what is decided now, and what was computed for the other answer.
+            # Selections by a comparison that is constant now, and what only the other side used.
             fold_kernel(op)

@@ -1,4 +1,4 @@
-"""Where the rules of a walk put the operations that they make."""
+"""Inserts the operations that rules make, in front of the one they rewrite, at its source line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def insert_before(op: Operation, place: Operation) -> SSAValue:
 def alike(
     op: Operation, operands: Sequence[SSAValue], result_types: Sequence[Attribute]
 ) -> Operation:
-    """An operation like `op`, which has no regions, on other operands, with other result types."""
+    """An operation of the class and with the attributes of `op`, which has no regions, on other
+    operands and with other result types."""
     return type(op).create(
         operands=operands,
         result_types=result_types,
@@ -36,13 +37,13 @@ def alike(
 
 
 class Insertion:
-    """Puts operations in front of the one that a walk has come to, at its source line."""
+    """Inserts operations in front of the one at which a walk stands, at its source line."""
 
     _anchor: Operation | None = None
 
     @contextmanager
     def standing(self, place: Operation) -> Generator[None]:
-        """Within, operations go in front of `place`."""
+        """A context in which operations are inserted in front of `place`."""
         outer, self._anchor = self._anchor, place
         try:
             yield
@@ -55,7 +56,7 @@ class Insertion:
         return op.results[0]
 
     def ordered(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
-        """The vector `value` with its dimension `order[d]` as dimension d."""
+        """The vector `value` transposed: dimension d of the result is dimension `order[d]`."""
         stays = list(order) == list(range(len(order)))
         return value if stays else self.emit(tpu.TransposeOp.of(value, order))
 

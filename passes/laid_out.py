@@ -1,4 +1,4 @@
-"""Refs as other operations see them, once layouts are chosen."""
+"""Helpers of passes that change how a ref is laid out in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pallasite.layouts.tiling import Tiling
 
 
 def see_operand(op: tpu.MemrefSliceOp | tpu.MemrefReshapeOp, kind: AnyMemRef) -> None:
-    """Makes `op` view its array seen as `kind`."""
+    """Inserts a `tpu.reinterpret_cast` to the type `kind` in front of `op`, as its operand."""
     view = tpu.ReinterpretCastOp(operands=[op.operands[0], [], []], result_types=[kind])
     view.location = op.location
     Rewriter.insert_op(view, InsertPoint.before(op))
@@ -21,5 +21,6 @@ def see_operand(op: tpu.MemrefSliceOp | tpu.MemrefReshapeOp, kind: AnyMemRef) ->
 
 
 def laid_out(kind: AnyMemRef, shape: Iterable[int], tiling: Tiling) -> AnyMemRef:
-    """`shape` of the elements of `kind` and where they are, laid out by `tiling`."""
+    """The type of a ref of `shape` with the layout `tiling`, and the element type and memory space
+    of `kind`."""
     return memref_of(kind.element_type, tuple(shape), kind.memory_space, TiledLayoutAttr.of(tiling))

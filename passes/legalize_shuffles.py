@@ -1,4 +1,4 @@
-"""`legalize-shuffles`: only sublane shuffles that the TPU compiler takes.
+"""`legalize-shuffles`: splits sublane shuffles of two registers that no instruction does.
 
     %r = tpu.sublane_shuffle %a, %b, [1, 2, 3, 4, 5, 6, 7, 8]
 becomes
@@ -7,8 +7,9 @@ becomes
     %r = arith.select %first_seven_sublanes, %x, %y
 
 Needs the `tiles` or `vreg` form; leaves the same form. A shuffle of one register may have any
-pattern. Of two registers, each half of the result must come from one quarter (four neighbouring
-sublanes) of the two; this was found by asking the compiler, on every generation.
+pattern. In a shuffle of two registers, each half of the result (four sublanes) must come from one
+quarter of the two (sublanes 0-3 or 4-7 of one register). This was found by asking the TPU compiler
+for every generation.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ QUARTER = SUBLANES // 2
 
 
 def is_legal(pattern: Sequence[int]) -> bool:
-    """True if a shuffle by `pattern` (rows of 16 stacked sublanes) is one instruction."""
+    """Whether a shuffle is one instruction; `pattern` has, for each sublane of the result, a number
+    from 0 to 15 among the sublanes of both registers."""
     if len({p // SUBLANES for p in pattern}) == 1:
         return True
     halves = (pattern[:QUARTER], pattern[QUARTER:])
@@ -52,13 +54,13 @@ def is_legal(pattern: Sequence[int]) -> bool:
 
 
 class _Masks:
-    """Masks of sublanes of one module, each built once per block in front of its first use."""
+    """The masks of sublanes in one module; each is built once per block, before its first use."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Block | None, tuple[bool, ...]], SSAValue] = {}
 
     def get(self, rows: tuple[bool, ...], anchor: Operation, kind: AnyVector) -> SSAValue:
-        """A mask of the grid type `kind` set on the sublanes of `rows`."""
+        """A mask for a grid of registers of type `kind`, true on the sublanes of `rows`."""
         key = (anchor.parent, rows)
         if key not in self._known:
             self._known[key] = _sublane_mask(rows, anchor)
@@ -71,7 +73,8 @@ class _Masks:
 
 
 def _sublane_mask(rows: tuple[bool, ...], anchor: Operation) -> SSAValue:
-    """A word mask of one register: a box if the rows are neighbours, else bits of a constant."""
+    """A mask of one register of words, true on the sublanes of `rows`: `tpu.create_mask` if they
+    are neighbours, else computed from the bits of a constant."""
     chosen = [r for r, wanted in enumerate(rows) if wanted]
     if chosen == list(range(chosen[0], chosen[-1] + 1)):
         bounds = [
@@ -95,7 +98,10 @@ def _sublane_mask(rows: tuple[bool, ...], anchor: Operation) -> SSAValue:
 
 
 def _one_source(op: tpu.SublaneShuffleOp, source: SSAValue, rows: list[int | None]) -> SSAValue:
-    """Row i of `source` chosen by `rows`; a row nobody needs stays where it is if that helps."""
+    """A register whose sublane i is sublane `rows[i]` of `source`, or anything where that is None.
+
+    `source` itself where that will do.
+    """
     keep = all(r is None or r == i for i, r in enumerate(rows))
     if keep:
         return source
@@ -148,13 +154,13 @@ class LegalizeShufflesPass(ModulePass):
     name = "legalize-shuffles"
 
     target: str = DEFAULT_TARGET
-    """Taken like every lowering step's; the rule is the same on every target so far."""
+    """Not used so far: the rule is the same on every target."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self.apply_admitted(ctx, op, None)
 
     def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits | None) -> None:
-        """`apply` with only the splits that `admits` lets through; for finding a wrong one."""
+        """`apply` with only those splits that `admits` allows."""
         masks = _Masks()
         for shuffle in of_kind(op, tpu.SublaneShuffleOp):
             if shuffle.lhs is shuffle.rhs:

@@ -1,4 +1,5 @@
-"""Vectors of floats of which no element is NaN: of integers, and of what keeps numbers."""
+"""Which vectors of floats certainly have no NaN: those converted from integers, and what comes from
+them without arithmetic that may make one."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _KEEPS_NUMBERS: tuple[type[Operation], ...] = (
     tpu.ExtfOp, vector.BroadcastOp, vector.ShapeCastOp, vector.ExtractStridedSliceOp,
     tpu.ReshapeOp, tpu.TransposeOp, tpu.ConcatenateOp, tpu.RepeatOp, tpu.DynamicRotateOp,
 )  # fmt: skip
-"""Operations that give an element of an operand, or the number that differs in sign or type."""
+"""Operations whose elements are elements of operands, maybe with another sign or type."""
 
 
 def never_nan(value: SSAValue) -> bool:

@@ -1,5 +1,8 @@
-"""Passes of others: of packages installed beside this one, and of single Python files, which may
-add targets and lowering rules as well."""
+"""Passes from other installed packages and from users' Python files (`--load-pass-plugin`).
+
+Such a file may also add targets and lowering rules. Errors in these passes are reported at their
+own lines, and not as defects of Pallasite.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,17 @@ from pallasite.passes.rules import Registered
 from pallasite.targets import TARGETS
 
 GROUP = "xdsl.universe"
-"""Entry points by which packages offer dialects and passes to each other (xDSL, `universe.py`)."""
+"""The group of entry points by which packages offer dialects and passes (xDSL's `universe.py`)."""
 _OURS = "pallasite.universe:"
 _KNOWN = ("pallasite", "xdsl")
-"""Packages whose passes are not those of others."""
+"""Packages in whose passes an exception is not blamed on a user."""
 
 
 def installed_passes() -> dict[str, PassFactory]:
-    """The passes that other installed packages offer to `xdsl-opt`, and so to our tools."""
+    """The passes that other installed packages offer to `xdsl-opt`, and so to our tools, by name.
+
+    Raises a `UsageError` for an entry point that cannot be loaded.
+    """
     passes: dict[str, PassFactory] = {}
     for entry in entry_points(group=GROUP):
         if not entry.value.startswith(_OURS):
@@ -50,10 +56,11 @@ def _universe(entry: EntryPoint) -> Universe:
 
 
 def passes_of_file(path: str) -> dict[str, PassFactory]:
-    """The passes that the Python file at `path` defines, by name; at least one, unless it adds
-    targets or lowering rules.
+    """The passes that the Python file at `path` defines, by name; what it only imports does not
+    count.
 
-    What it only imports does not count. The file is executed, as any program is.
+    Executes the file. Raises a `UsageError` if that fails, or if the file defines no pass and adds
+    no target or lowering rule.
     """
     targets = dict(TARGETS)
     module = _executed(path)
@@ -97,7 +104,7 @@ def _executed(path: str) -> ModuleType:
 
 
 def line_in(path: str, error: BaseException) -> SourceLocation | None:
-    """The innermost line of the file at `path` on the way to `error`, if it was there."""
+    """The innermost line of the file at `path` in the traceback of `error`; None without one."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return SourceLocation(path, error.lineno or 1, error.offset or 1)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
@@ -110,9 +117,10 @@ def _same(kind: type[ModulePass]) -> type[ModulePass]:
 
 @contextmanager
 def upstream(what: str) -> Generator[None, None, None]:
-    """What goes wrong in a pass or an output format of xDSL is no defect of ours.
+    """A context in which an exception is reported as a failure of `what` of xDSL, not of Pallasite.
 
-    They may assert what kernels do not fulfil, or need programs that are not installed.
+    Passes and output formats of xDSL may assert what kernels do not fulfil, or need programs that
+    are not installed.
     """
     try:
         yield
@@ -128,7 +136,8 @@ def upstream(what: str) -> Generator[None, None, None]:
 
 @contextmanager
 def blamed(step: ModulePass) -> Generator[None, None, None]:
-    """Reports an exception in a pass of others at its line, instead of as a defect of Pallasite."""
+    """A context in which an exception in a pass of xDSL or of a user is reported as its failure, at
+    its line, not as a defect of Pallasite."""
     if type(step).__module__.partition(".")[0] == "xdsl":
         with upstream(f"pass {step.name}"):
             yield

@@ -1,6 +1,6 @@
-"""Our passes by name; a factory imports its pass on its first call.
+"""Our passes by name; a pass is imported when its factory is called.
 
-Upstream's `canonicalize`, `cse`, `dce` and so on stay upstream's; the tools offer both.
+The tools also offer xDSL's own passes (`canonicalize`, `cse`, `dce` and so on).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules by the kinds of operations that they are for: where the passes that walk kernels look."""
+"""Tables of rules by class of operation, in which passes that walk kernels look rules up."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ R = TypeVar("R", bound=Callable[..., Any])
 
 
 class Registered:
-    """What tables of rules count in common."""
+    """What all tables of rules have in common."""
 
     changes: ClassVar[int] = 0
-    """How often a rule was registered, in any table, that may change what comes out of a lowering:
-    what was lowered before may come out otherwise then. A new rule for what was refused does not
-    count."""
+    """How many registrations, in any table, may have changed the result of a lowering; results kept
+    from before are then out of date. A first rule for operations that were refused does not count.
+    """
     authors: ClassVar[set[str]] = set()
-    """The modules that have registered rules, in any table."""
+    """The names of the modules that have registered rules, in any table."""
 
     @staticmethod
     def changed() -> None:
-        """Counts such a rule."""
+        """Counts a registration that may change results."""
         Registered.changes += 1
 
 
 class LastRules(Registered, Generic[R]):
-    """The rule of each kind of operation that was registered last."""
+    """One rule per class of operation: the one that was registered last."""
 
     def __init__(self) -> None:
         self.of: dict[type[Operation], R] = {}
 
     def rule(self, *kinds: type[Operation]) -> Callable[[R], R]:
-        """Registers the rule of the operations `kinds`, in place of those that they have."""
+        """A decorator that registers the rule of the classes `kinds`; it replaces earlier ones."""
 
         def register(function: R) -> R:
             if not self.of.keys().isdisjoint(kinds):
@@ -46,13 +46,13 @@ class LastRules(Registered, Generic[R]):
 
 
 class AllRules(Registered, Generic[R]):
-    """All rules of each kind of operation, in the order of their registration."""
+    """Several rules per class of operation, in the order of their registration."""
 
     def __init__(self) -> None:
         self.of: dict[type[Operation], list[R]] = {}
 
     def rule(self, *kinds: type[Operation]) -> Callable[[R], R]:
-        """Registers a rule of the operations `kinds`, behind those that they have."""
+        """A decorator that registers a rule of the classes `kinds`, after their earlier ones."""
 
         def register(function: R) -> R:
             for kind in kinds:

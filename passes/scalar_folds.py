@@ -1,4 +1,4 @@
-"""Integer arithmetic on numbers that are known at compile time, wrapped as the scalar core's is."""
+"""Integer arithmetic at compile time, which wraps at 32 bits as on the scalar core."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ FOLDS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.DivSIOp: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     arith.RemSIOp: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
 }
-"""Results, yet to be wrapped, of operands with their signs."""
+"""The result for signed operands, before it is wrapped."""
 _OF_BITS = {arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp}
-"""What is the same of bits as of the numbers 0 and 1: as a signed number, a set bit is -1."""
+"""Operations whose lowest bit is right for i1 operands given as 0 and 1 (signed, true is -1)."""
 
 
 def folds(op: Operation) -> bool:
-    """Whether `fold_numbers` may know what `op` gives for known operands."""
+    """Whether `fold_numbers` may compute `op`."""
     return type(op) in FOLDS or isinstance(op, arith.CmpiOp | arith.IndexCastOp | arith.ExtUIOp)
 
 
 def fold_numbers(op: Operation, numbers: Sequence[int]) -> int | None:
-    """What `op` gives for operands `numbers`; None if that is not one number. An i1 is 0 or 1."""
+    """The result of `op` for the operands `numbers`; an i1 is 0 or 1.
+
+    None for other types than i1, i32 and index, divisions by zero, and operations not in `folds`.
+    """
     integer = op.operands[0].type in (i1, i32) or isinstance(op.operands[0].type, IndexType)
     if not integer:
         return None
@@ -56,7 +59,7 @@ def fold_numbers(op: Operation, numbers: Sequence[int]) -> int | None:
 
 
 def _cast(op: arith.IndexCastOp, number: int) -> int:
-    """Extended with its sign, where a set bit is -1, or cut."""
+    """`number` extended by its sign (true of i1 is -1), or truncated to the width of the result."""
     if op.operands[0].type == i1:
         number = -number
     width = bit_width(op.results[0].type)

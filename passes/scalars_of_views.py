@@ -1,4 +1,4 @@
-"""Scalars of parts that cut the tiles of an array, as scalars of the array.
+"""Rewrites scalar accesses to slices of SMEM that cut tiles as accesses to the whole array.
 
     %v = tpu.memref_slice %x[%i, %j] : memref<4x300xi32, smem> -> memref<1x100xi32, smem>
     %s = memref.load %v[%c0, %k] : memref<1x100xi32, smem>
@@ -8,7 +8,7 @@ becomes
     %l = arith.addi %c, %k : index
     %s = memref.load %x[%r, %l] : memref<4x300xi32, smem>
 
-A part that cuts tiles is no ref of its own to the TPU compiler, once layouts are chosen.
+Once layouts are chosen, the TPU compiler does not accept a slice that cuts tiles as a ref.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from pallasite.passes.reference_tiles import smem_tiling
 
 
 def look_through_views(function: FuncOp) -> None:
-    """Makes scalar accesses to parts of SMEM that cut tiles access the array."""
+    """Rewrites all such accesses of `function`."""
     look_through(function, of_kind(function, memref.LoadOp, memref.StoreOp), _cuts, _rewrite)
 
 
 def _cuts(op: memref.LoadOp | memref.StoreOp) -> bool:
-    """Whether a slice that the ref is made by does not consist of whole tiles of SMEM."""
+    """Whether a slice among the views behind the ref of `op` cuts tiles of SMEM."""
     return any(
         isinstance(view, tpu.MemrefSliceOp) and _cuts_tiles(view)
         for view in views_behind(op.memref, *PARTS)
@@ -52,7 +52,7 @@ def _cuts_tiles(op: tpu.MemrefSliceOp) -> bool:
 
 
 def _rewrite(op: memref.LoadOp | memref.StoreOp) -> None:
-    """Indexes the array behind the views."""
+    """Replaces `op` by an access to the array behind the views."""
     array, index = ArrayBehind(op).found(op.memref, list(op.indices))
     if isinstance(op, memref.LoadOp):
         new = memref.LoadOp.get(array, index)

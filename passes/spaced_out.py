@@ -1,5 +1,4 @@
-"""What to write instead of a stride that the TPU lacks: expressions of JAX that take the same
-elements."""
+"""JAX expressions that messages suggest in place of a strided slice that the TPU does not have."""
 
 from __future__ import annotations
 
@@ -21,13 +20,16 @@ class Along:
 
     @property
     def groups(self) -> int:
-        """How many parts of `stride` elements the dimension has, the last of which may be cut."""
+        """How many parts of `stride` elements the dimension has; the last one may be shorter."""
         return -(-self.size // self.stride)
 
 
 def at_a_distance(name: str, dims: Sequence[Along]) -> str:
-    """The JAX expression for the elements of the value `name` that are taken: each dimension with a
-    stride is split by it, and the same element of every part is taken."""
+    """The JAX expression for the elements of the value `name` that are taken.
+
+    Each dimension with a stride is split into parts of that many elements, and the same element of
+    every part is taken: `x[1::4]` of 32 elements is `x.reshape(8, 4)[:, 1]`.
+    """
     split: list[int] = []
     taken: list[str] = []
     for dim in dims:
@@ -46,7 +48,7 @@ def at_a_distance(name: str, dims: Sequence[Along]) -> str:
 
 
 def spaced_out(name: str, dims: Sequence[Along], target: Target) -> list[str]:
-    """What to write for the elements of the value `name` that are taken."""
+    """The suggestions, best first, for the elements of the value `name` that are taken."""
     *rows, lanes = dims
     start, size, stride, last = lanes.start, lanes.size, lanes.stride, len(rows)
     # More than a register of a flat vector is not split, nor what is padded.
@@ -69,15 +71,14 @@ def spaced_out(name: str, dims: Sequence[Along], target: Target) -> list[str]:
 
 
 def places_of(dim: Along, element: str, number: str) -> str:
-    """The JAX expression for whether the index `element` is where the taken one of that `number`
-    is."""
+    """The JAX expression for whether index `element` is that of the taken element `number`."""
     place = f"{dim.stride} * {number}"
     return f"{element} == {place} + {dim.start}" if dim.start else f"{element} == {place}"
 
 
 def product_with_ones(value: str, ones: str, rows: int) -> str:
-    """The JAX expression for the product of `value`, which has so many dimensions of rows, and the
-    matrix that is one where `ones` says so."""
+    """The JAX expression for the product of `value` and the matrix of 0 and 1 that is 1 where the
+    expression `ones` is true; `value` has `rows` dimensions besides the last."""
     row = value if rows else f"{value}.reshape(1, -1)"
     product = (
         f"jnp.dot({row}.astype(jnp.float32), ({ones}).astype(jnp.float32), "

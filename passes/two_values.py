@@ -1,6 +1,6 @@
-"""Vectors of two known values, as a mask chooses them, and their reductions.
+"""Vectors that a mask selects from two constants, and their reductions.
 
-JAX's `any` and `all` are maxima and minima of such vectors: 1.0 where the mask is set, else 0.0.
+JAX's `any` and `all` are maxima and minima of such vectors: 1.0 where the mask is true, else 0.0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEAST = ("minimumf", "minsi")
 
 @dataclass(frozen=True)
 class Choice:
-    """A vector that is `yes` where `mask` is set and `no` elsewhere; neither is NaN."""
+    """A vector that is `yes` where `mask` is true and `no` elsewhere; neither is NaN."""
 
     mask: SSAValue
     yes: Number
@@ -33,7 +33,8 @@ class Choice:
 
 
 def number(value: SSAValue) -> Number | None:
-    """What every element of a constant or of a broadcast constant is; None if it is NaN."""
+    """The number that every element of `value` is, a constant or the broadcast of one; else None,
+    also for NaN."""
     owner = value.owner
     if isinstance(owner, vector.BroadcastOp):
         return number(owner.source)
@@ -42,7 +43,7 @@ def number(value: SSAValue) -> Number | None:
 
 
 def choice(value: SSAValue) -> Choice | None:
-    """How `value` chooses between two 32-bit constants, if that is all it does."""
+    """`value` as a `Choice`, if it is a vector of 32-bit elements selected from two constants."""
     owner = value.owner
     if isinstance(owner, arith.ExtUIOp) and bit_width(owner.operands[0].type) == 1:
         return Choice(owner.operands[0], 1, 0) if _words(value) else None
