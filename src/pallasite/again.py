@@ -1,9 +1,9 @@
-"""A module that is run again, and has not changed, is lowered and made executable once.
+"""Caches what a module is lowered to, so that a module that is run again is lowered only once.
 
-What is known of a module is kept with it, and goes with it. Whether it is still the same is asked
-of everything that it consists of, by identity: attributes and types never change, and whoever
-changes an operation puts other things into it. Users who register a rule of their own ask for it
-from then on.
+The cache is an attribute of the module object, so that both go together. A module has changed if
+any of its parts is another object: attributes and types are immutable, so every change puts another
+object somewhere. Registering a rule that may change results empties the cache
+(`passes.rules.Registered`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pallasite.interpreter.run import Prepared
 
 MOST_KERNELS = 4
-"""Forms, targets and the like for which a module is kept."""
+"""Most combinations of form, target and options that are cached for one module."""
 MOST_OPERATIONS = 1 << 14
-"""Operations of the largest kernel that is kept: they take 1 to 2 KB each."""
+"""Lowered kernels of more operations are not cached: an operation takes 1 to 2 KB."""
 _NAME = "_pallasite_again"
 
 
@@ -35,12 +35,12 @@ class Lowered:
 
     module: ModuleOp
     advice: tuple[Diagnostic, ...]
-    """What is odd about it, to be told whenever it is lowered."""
+    """The warnings about it, which are repeated each time that it is asked for."""
     prepared: list[Prepared] = field(default_factory=list["Prepared"])
-    """Executable copies that nobody is running."""
+    """Executable copies that are not running: one thread may take each."""
 
     def take(self) -> Prepared | None:
-        """One of them, for the caller to put back."""
+        """An executable copy, which the caller puts back after the run; None if there is none."""
         try:
             return self.prepared.pop()
         except IndexError:
@@ -49,20 +49,25 @@ class Lowered:
 
 @dataclass(frozen=True)
 class _Known:
+    """The cache of one module."""
+
     parts: list[object]
-    """What the module consisted of."""
+    """The parts of the module when it was lowered (`_parts`)."""
     kernels: dict[Hashable, tuple[Lowered, int]] = field(
         default_factory=dict[Hashable, "tuple[Lowered, int]"]
     )
-    """With `Registered.changes` as it was."""
+    """Lowered kernels by what was wanted, each with `Registered.changes` at that time."""
 
     def __reduce__(self) -> tuple[type[_Known], tuple[list[object]]]:
-        """Copies of a module are other modules, of which nothing is known."""
+        """A copy of a module gets an empty cache."""
         return _Known, ([],)
 
 
 def lowered_once(module: ModuleOp, wanted: Hashable, make: Callable[[], Lowered]) -> Lowered:
-    """What `make` gives, or gave for the same module as it is now, `wanted` so."""
+    """The result of `make()`, or an earlier one for the same `wanted` if `module` is unchanged.
+
+    `wanted` is everything besides the module on which the result depends.
+    """
     parts = _parts(module)
     known: _Known | None = vars(module).get(_NAME)
     if known is None or not _same(known.parts, parts):
@@ -74,7 +79,7 @@ def lowered_once(module: ModuleOp, wanted: Hashable, make: Callable[[], Lowered]
         if len(operations(found.module)) <= MOST_OPERATIONS:
             while len(known.kernels) >= MOST_KERNELS:
                 known.kernels.pop(next(iter(known.kernels)), None)
-            # Ours are registered as they are needed.
+            # Read after `make`: our own rules are registered when they are first needed.
             known.kernels[wanted] = found, Registered.changes
     return found
 
@@ -84,7 +89,8 @@ def _same(one: list[object], other: list[object]) -> bool:
 
 
 def _parts(module: ModuleOp) -> list[object]:
-    """Everything that `module` consists of, in the order of its text, with where it is."""
+    """All objects of which `module` consists, in the order of its text: operations, where they are,
+    operands, attributes, types and names."""
     parts: list[object] = []
     for op in operations(module):
         parts += (op, op.parent, op.location, *op.operands, *op.successors)

@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 def parse(
     source: str | bytes, *, name: str | PathLike[str] = "<input>", call: int | None = 0
 ) -> ModuleOp:
-    """The kernel module in `source`: MLIR text of any form, Mosaic bytecode, or a StableHLO module
-    or HLO dump with custom calls, of which `call` picks one (None: the first one, with a warning if
-    there are others). `name` is what diagnostics call it.
+    """The kernel module in `source`.
 
-    Raises `ReadError` for what is no module, `VerifyError` for one that breaks a rule of its
-    operations, `UsageError` where there is no such call.
+    `source` is MLIR text of any form, Mosaic bytecode, or a StableHLO module or HLO dump with
+    custom calls, of which `call` picks one by number (None: the first one, with a warning if there
+    are others). Diagnostics call it `name`.
+
+    Raises `ReadError` if it cannot be parsed, `VerifyError` if it breaks a rule of its operations,
+    `UsageError` if there is no such call.
     """
     from pallasite.frontend import read
 
@@ -69,10 +71,11 @@ def lower(
 ) -> ModuleOp:
     """A copy of `module` in `form`; the module itself if it is in that form already.
 
-    `passes` run first, whichever forms they need and leave, then what is still missing to `form`.
-    Where one of them is a whole lowering, its steps run. `allow_beyond_reference` admits kernels
-    that the TPU compiler refuses but we can lower; `after_pass(step, form, module)` is called after
-    every pass. What is odd about an accepted kernel is a `KernelWarning`.
+    `passes` run first, whichever forms they need and leave, then the passes from the form after
+    them to `form`. A whole lowering among `passes` (`lower-to-tiles`) is replaced by its steps.
+    `allow_beyond_reference` accepts kernels that the TPU compiler refuses but we can lower;
+    `after_pass(step, form, module)` is called after every pass. Warnings about an accepted kernel
+    are given as `KernelWarning`.
 
     Raises `Unsupported` at the kernel's line for what `target` or this lowering cannot do,
     `UsageError` for a form before that of the module, or a target that does not exist.
@@ -93,7 +96,7 @@ def lower_telling(
     after_pass: AfterPass | None = None,
     allow_beyond_reference: bool = False,
 ) -> ModuleOp:
-    """`lower`, telling what is odd about the kernel instead of warning of it."""
+    """`lower`, which calls `tell` with each warning instead of giving it."""
     from pallasite.lowering.pipelines import check_form
 
     model = get_target(target)
@@ -114,7 +117,10 @@ def with_call(
     results: Sequence[tuple[Sequence[int], Any]] | None = None,
     aliases: Mapping[int, int] | None = None,
 ) -> ModuleOp:
-    """`module` if it records its call, else a copy that records the call with these arguments."""
+    """`module` if it records its call (`tpu.call`), else a copy that records this one.
+
+    Raises a `UsageError` for `results` or `aliases` where the module already records them.
+    """
     from pallasite.dialects.kernel_call import call_of, set_call
     from pallasite.interpreter.calls import call_for
     from pallasite.interpreter.run import find_kernel
@@ -153,19 +159,19 @@ def run(
     """Lowers `module` to `form`, runs it on the modelled TPU, and returns its outputs.
 
     `inputs` are the operands in order, arrays of the shapes and element types that the call has;
-    the answer is the list of results, in order, as NumPy's arrays. With `devices=N` greater than
-    one, both hold one such list per device. `results` and `aliases` describe the call of a bare
-    module: (shape, dtype) pairs, and operand index -> result index.
+    the result is the list of results, in order, as NumPy arrays. With `devices=N` greater than one,
+    both have one such list per device. `results` and `aliases` describe the call of a module that
+    does not record one: (shape, dtype) pairs, and operand index -> result index.
 
     `checks` are sanitizers: race, init, bounds, sync, or all. With `seed` 0 transfers land as late
-    as their waits allow, with another in an order made from it; `unordered` lets those between the
-    same two cores overtake each other. `max_steps` is how many steps the run may take, a scalar
-    operation being one, `max_memory` how many bytes of this computer its memories and vectors.
+    as their waits allow, with another in an order made from it; `unordered` lets transfers between
+    the same two cores overtake each other. `max_steps` limits the steps of the run (a scalar
+    operation is one), `max_memory` the bytes that its memories and vectors take on this computer.
     `passes` and `allow_beyond_reference` are those of `lower`.
 
     Raises what `lower` raises; `UsageError` for arguments that do not fit the call;
-    `ExecutionError` for an access outside, a deadlock, or a limit that is reached; the first
-    finding of a sanitizer.
+    `ExecutionError` for an access outside of a ref, a deadlock, or a limit that is reached; and the
+    first finding of a sanitizer.
     """
     outcome = simulate(
         module, inputs, form=form, target=target, checks=checks, seed=seed, devices=devices,
@@ -198,11 +204,12 @@ def simulate(
     unordered: bool = False,
     grid_walk: GridWalk | None = None,
 ) -> Outcome:
-    """`run`, returning everything the run tells: outputs, findings, memory peaks, transfers, log;
-    and with `profile` the modelled time and what bounds it (forms `tiles` and `vreg`).
+    """`run`, but returns all that is known of the run: outputs, findings of sanitizers, memory
+    peaks, transfers and the log; with `profile` also the modelled time and what bounds it (forms
+    `tiles` and `vreg`).
 
-    `grid_walk` takes parallel axes of the grid in a seeded order, and is told every step (forms
-    `pallas` and `mosaic`).
+    Findings are not raised. `grid_walk` decides the order of the steps along parallel axes of the
+    grid, from a seed, and is called for every step (forms `pallas` and `mosaic`).
     """
     model = get_target(target)
     wanted = arguments.checks(checks)
@@ -249,7 +256,7 @@ def _lowered(
     allow_beyond_reference: bool,
     checks: Collection[str],
 ) -> Lowered:
-    """`module` in `form`, as it was lowered before if nothing has changed; warns either way."""
+    """`module` in `form`, from the cache if it is unchanged; gives its warnings either way."""
     told: list[Diagnostic] = []
 
     def make() -> Lowered:
@@ -263,7 +270,7 @@ def _lowered(
         )  # fmt: skip
         return Lowered(kernel, tuple(told))
 
-    # Passes of the user's may do anything.
+    # Not cached with passes of the user, which may do anything.
     kept = (form, get_target(target), allow_beyond_reference)
     kernel = make() if passes else lowered_once(module, kept, make)
     for advice in kernel.advice[len(told) :]:
@@ -277,9 +284,10 @@ Array = NDArray[Any]
 def random_inputs(
     module: ModuleOp, seed: int = 0, *, devices: int = 1, max_memory: int | None = None
 ) -> list[Array]:
-    """Seeded inputs for the call that `module` records: normal floats, small integers, bools.
+    """Random inputs for the call that `module` records: normal floats, small integers, bools.
 
-    Refuses arrays that a run on that many devices would refuse, as they exceed `max_memory`.
+    Raises a `UsageError` if the module records no call. Refuses arrays that a run on that many
+    devices would refuse because they exceed `max_memory`.
     """
     from pallasite.dialects.kernel_call import call_of
     from pallasite.interpreter.calls import check_arrays

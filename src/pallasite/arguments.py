@@ -1,6 +1,7 @@
-"""What callers of the library may pass: each function gives the argument, as its user wants it.
+"""Checks and converts arguments of the library's functions, one function per kind of argument.
 
-Anything else is a `UsageError` that says what was expected, not what went wrong because of it.
+Each returns the argument in the type that is used inside, and raises a `UsageError` that says what
+was expected for anything else.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from pallasite.dialects.kernel import FORMS
 
 CHECKS = ("race", "init", "bounds", "sync")
 MOST_DEVICES = 1 << 14
-"""More than any slice of TPUs has."""
+"""The most devices of a run: more than any slice of TPUs has."""
 
 
 def source_of(value: Any) -> str | bytes:
-    """The text or bytes of a module."""
+    """The text or bytes of a module; not the name of a file, which is a likely mistake."""
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     if not isinstance(value, str | bytes) or _is_path(value):
@@ -31,14 +32,14 @@ def source_of(value: Any) -> str | bytes:
 
 
 def name_of(value: Any) -> str:
-    """What diagnostics call a source: a text, or a path."""
+    """The name of a source in diagnostics, given as a text or a path."""
     if not isinstance(value, str | os.PathLike):
         raise _wrong("a name of the source", value)
     return os.fsdecode(cast("str | os.PathLike[str]", value))
 
 
 def _is_path(value: str | bytes) -> bool:
-    """Whether a file is meant instead of what it holds: modules have several words."""
+    """Whether `value` is the name of an existing file; a module has more than one word."""
     return len(value) < 4096 and len(value.split()) == 1 and os.path.isfile(value.strip())
 
 
@@ -58,7 +59,7 @@ def whole_number(value: Any, what: str) -> int:
 
 
 def limit(value: Any, what: str) -> int | None:
-    """What a run may take; None stands for the default."""
+    """A limit of a run, at least 1; None stands for the default."""
     return None if value is None else _at_least(1, value, what, "limit")
 
 
@@ -71,7 +72,7 @@ def devices(value: Any) -> int:
 
 
 def seed(value: Any) -> int:
-    """What random numbers start from."""
+    """A seed of random numbers, at least 0."""
     return _at_least(0, value, "a seed", "negative-seed")
 
 
@@ -83,7 +84,7 @@ def form(value: Any) -> str:
 
 
 def checks(value: Any) -> tuple[str, ...]:
-    """The sanitizers of those names, or of a list with commas; `all` means every one."""
+    """Names of sanitizers, from a list or a text with commas; `all` stands for all of them."""
     if isinstance(value, str):
         value = [name.strip() for name in value.split(",") if name.strip()]
     known = ", ".join((*CHECKS, "all"))
@@ -97,14 +98,14 @@ def checks(value: Any) -> tuple[str, ...]:
 
 
 def array_list(value: Any, what: str) -> Sequence[Any]:
-    """A list of arrays, or an array whose rows they are."""
+    """A sequence of arrays; an array counts as the sequence of its rows."""
     if hasattr(value, "__len__") and hasattr(value, "__getitem__"):
         return cast("Sequence[Any]", value)
     raise _wrong(f"a list of {what}", value)
 
 
 def passes(value: Any) -> tuple[ModulePass, ...]:
-    """Passes to run."""
+    """A list of passes (objects, not names or classes), as a tuple."""
     given = _listed(value, "a list of passes")
     for step in given:
         if not isinstance(step, ModulePass):
@@ -124,7 +125,10 @@ def result_types(value: Any) -> list[tuple[tuple[int, ...], Any]]:
 
 
 def alias_pairs(value: Any, operands: int, results: int) -> tuple[tuple[int, int], ...]:
-    """Which of so many operands is which result; None stands for none."""
+    """Pairs of an operand's and a result's number that share memory, from a dict; None is ().
+
+    The call has that many `operands` and `results`; no result may occur twice.
+    """
     if value is None:
         return ()
     if not isinstance(value, Mapping):

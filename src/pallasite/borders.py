@@ -1,4 +1,4 @@
-"""Where exceptions leave the library: each becomes a `Diagnostic`, by one table."""
+"""Turns every exception that leaves the library into a `Diagnostic`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from pallasite.diagnostics import (
 
 
 def as_diagnostic(error: Exception) -> Diagnostic:
-    """`error` as users see it; what nobody foresaw is a defect of ours and says so."""
+    """`error` as a `Diagnostic`; an unexpected exception becomes an internal error, which says that
+    it is a defect of Pallasite."""
     sentence = " ".join(str(error).split())
     match error:
         case Diagnostic():
             return error
         case KernelWarning():
-            # Of a process for which warnings are errors.
+            # Where warnings are errors (`python -W error`).
             return error.diagnostic
         case ParseError():
             file, line, column = error.span.get_location()
@@ -45,7 +46,7 @@ def as_diagnostic(error: Exception) -> Diagnostic:
 
 @contextmanager
 def diagnosed(step: str) -> Generator[None, None, None]:
-    """Lets no exception but a `Diagnostic` out; those that were none name the `step`."""
+    """A context that only a `Diagnostic` leaves; one made of another exception names the `step`."""
     try:
         yield
     except Diagnostic:
@@ -56,6 +57,6 @@ def diagnosed(step: str) -> Generator[None, None, None]:
         diagnostic = as_diagnostic(error)
         diagnostic.message = f"{step}: {diagnostic.message}"
         if isinstance(error, VerifyException):
-            # By no operation of the user's, which have been verified: a step has made it.
+            # The user's operations have been verified before, so a pass has made this one.
             diagnostic.code = "invalid-module"
         raise diagnostic from error

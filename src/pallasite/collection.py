@@ -1,4 +1,4 @@
-"""No search for garbage while many objects are made that stay."""
+"""Pauses Python's cycle collector while many objects are made that stay."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Generator[None]:
-    """Keeps Python's cycle collector off; it would visit all that is there again and again, a
-    growing module, say.
+    """A context in which the cycle collector is off, which would visit a growing module again and
+    again.
 
-    What becomes garbage meanwhile is found afterwards. Threads may overlap: the collector is never
-    left off.
+    Garbage is collected afterwards. If contexts of several threads overlap, the collector may be
+    switched on early, but is never left off.
     """
     was_enabled = gc.isenabled()
     try:
-        # Within: it may be right after this that the user interrupts.
+        # Inside of `try`: the user may interrupt right after it.
         gc.disable()
         yield
     finally:

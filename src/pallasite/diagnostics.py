@@ -1,8 +1,8 @@
-"""What the user is told when something cannot be done, and where.
+"""Errors and warnings as users see them.
 
-Every refusal of the library is a `Diagnostic`: a stable code, one sentence that states the rule
-and the value, the source location of the kernel line that caused it, and notes (the hardware
-reason, the culprit, what to write instead).
+Every error of the library is a `Diagnostic`: a stable code, one sentence that states the rule
+and the value, the source location of the kernel line that caused it, and notes (the reason in the
+hardware, the culprit, what to write instead).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ WITHOUT_X64 = (
     "or call the kernel inside 'with jax.enable_x64(False):', because jax_enable_x64 makes "
     "Python's numbers 64 bits wide"
 )
-"""The advice that helps against all numbers of 64 bits in kernels that do not ask for them."""
+"""The end of advice about 64-bit numbers in kernels whose author did not ask for them."""
 
 
 MOST_CHARACTERS = 4000
-"""What a message has of an endless type or name: a half of it from the beginning and the end."""
+"""Longer messages, with an endless type or name, keep only this much: half from each end."""
 
 
 @dataclass(frozen=True)
@@ -43,23 +43,23 @@ class SourceLocation:
 
 
 class KernelLine(SourceLocation):
-    """Where a kernel begins, of what it is called with: scratch and blocks have no other place."""
+    """Where a kernel begins: the line of its blocks and scratch, which have none of their own."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence that explains a diagnostic, with the place it speaks of, if any."""
+    """A sentence that explains a diagnostic, with the location of what it is about, if any."""
 
     message: str
     location: SourceLocation | None = None
 
 
 DEFECT = Note("this is a defect of Pallasite, not of the kernel")
-"""What an internal error says of itself."""
+"""The note of an internal error."""
 
 
 def allocation(name: str, location: SourceLocation | None) -> list[Note]:
-    """Where the memory called `name` comes from, if that is known."""
+    """The note that says where the memory called `name` is allocated; none if that is not known."""
     if location is None:
         return []
     here = "belongs to the kernel here" if isinstance(location, KernelLine) else "is allocated here"
@@ -68,11 +68,10 @@ def allocation(name: str, location: SourceLocation | None) -> list[Note]:
 
 @dataclass
 class Diagnostic(Exception):
-    """An error of the user's input or kernel. A defect of ours has the code `internal-error`, and a
-    note that says so.
+    """An error of the user's input or kernel; a defect of ours has the code `internal-error`.
 
     `code` is kebab-case and stable (`vmem-exhausted`), `message` is lower case without a full
-    stop. Subclasses say which stage refused.
+    stop. The subclass says which stage refused.
     """
 
     code: str
@@ -81,7 +80,7 @@ class Diagnostic(Exception):
     notes: list[Note] = field(default_factory=list[Note])
     severity: str = "error"
     log: list[str] = field(default_factory=list[str])
-    """What the kernel printed until it went wrong."""
+    """What the kernel printed before the error."""
 
     def __post_init__(self) -> None:
         self.message = _shown(self.message)
@@ -99,8 +98,8 @@ class Diagnostic(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Python would call the class with the message only. A class that was made for one process
-        # (of what JAX raises) is in others what it was made of.
+        # Python's default would call the class with the message only. A class made at run time
+        # (for what JAX raises) is not importable in another process: its base class stands in.
         kind = next(k for k in type(self).__mro__ if _is_importable(k))
         return _without_init, (kind, *self.args), self.__dict__
 
@@ -119,7 +118,8 @@ class Diagnostic(Exception):
 
 
 def _shown(text: str) -> str:
-    """`text`, of which names may come from broken files, with what terminals obey as escapes."""
+    """`text` with control characters escaped: names may come from broken files, and terminals obey
+    such characters."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
@@ -134,8 +134,8 @@ def _without_init(kind: type[Diagnostic], *args: Any) -> Diagnostic:
 
 
 class KernelWarning(UserWarning):
-    """A kernel is accepted and its result is right, but it does not do what its author may expect:
-    cores share less than the grid says, or parts of a result are never written.
+    """A warning about an accepted kernel that may not do what its author expects, such as leaving
+    parts of a result unwritten.
 
     Given by Python's `warnings`; `diagnostic` has severity `warning`.
     """
@@ -146,12 +146,14 @@ class KernelWarning(UserWarning):
 
 
 _BETWEEN = frozenset({"pallasite", "jax", "jaxlib", "contextlib", "functools", "importlib"})
-"""Packages between a line of the user's and what it asks of us."""
+"""Packages whose frames may lie between the user's code and ours."""
 
 
 def warn_outside(warning: Warning) -> None:
-    """Gives `warning` at the innermost line that is of no package `_BETWEEN`: filters and Python's
-    memory of what it has shown go by that line, and users know it as theirs."""
+    """Gives `warning` at the innermost line of the user's own code, in no package of `_BETWEEN`.
+
+    Warning filters, and Python's record of what it has already shown, go by that line.
+    """
     frame = inspect.currentframe()
     while frame is not None and frame.f_back is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in _BETWEEN:
@@ -168,8 +170,8 @@ def warn_outside(warning: Warning) -> None:
 
 
 def warn(advice: Diagnostic) -> None:
-    """Warns of `advice`, which is odd about an accepted kernel; where warnings are errors, it is
-    raised itself."""
+    """Gives `advice`, about an accepted kernel, as a `KernelWarning`; where warnings are errors,
+    raises `advice` itself."""
     try:
         warn_outside(KernelWarning(advice))
     except KernelWarning as error:
@@ -177,14 +179,14 @@ def warn(advice: Diagnostic) -> None:
 
 
 UNWRITTEN = "unwritten-output"
-"""The code of warnings of parts of results that nobody writes."""
+"""The code of warnings about parts of results that are never written."""
 UNINITIALISED = "uninitialised-read"
-"""The code of what is said of loads of what nobody has written."""
+"""The code of diagnostics about loads of memory that nobody has written."""
 
 
 def warn_before_run(advice: Diagnostic, checks: Collection[str]) -> None:
-    """Warns of `advice` about a kernel that is going to run with `checks`, unless these tell of the
-    same, and count it."""
+    """Gives `advice` about a kernel that is going to run with `checks`, unless the check `init`
+    reports the same."""
     if advice.code not in (UNWRITTEN, UNINITIALISED) or "init" not in checks:
         warn(advice)
 
@@ -198,11 +200,11 @@ class VerifyError(Diagnostic):
 
 
 class Unsupported(Diagnostic):
-    """The kernel asks for what the target, or this version of Pallasite, cannot do."""
+    """The kernel needs something that the target, or this version of Pallasite, cannot do."""
 
 
 class ExecutionError(Diagnostic):
-    """The kernel did something illegal while running (out of bounds, deadlock, no memory)."""
+    """The kernel did something illegal while it ran (out of bounds, deadlock, no memory)."""
 
 
 class UsageError(Diagnostic):

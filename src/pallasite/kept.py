@@ -1,7 +1,8 @@
-"""Results that are kept for whoever asks again, up to a size of all of them together.
+"""Caches of results that are limited by size in bytes instead of the number of entries.
 
-`functools.lru_cache` counts entries, which is right where all are alike. Plans, and what an access
-touches, grow with the block: a thousand of them are a megabyte or a gigabyte.
+`functools.lru_cache` counts entries, which is right if all have about the same size. The size of
+plans of layout changes, and of the addresses of an access, grows with the block: a thousand of them
+may take a megabyte or a gigabyte.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ Value = TypeVar("Value")
 P = ParamSpec("P")
 
 KEPT_BYTES = 1 << 25
-"""What the results of one function that is `kept` may take."""
+"""The bytes that the results of one function with the decorator `kept` may take."""
 
 
 class Kept(Generic[Key, Value]):
-    """Values by key. Those go first that nobody has asked for the longest, but the last one that
-    was made stays, whatever its size. Threads share it."""
+    """A cache of values by key, which drops the least recently used ones. The newest value stays,
+    whatever its size. Safe to share between threads."""
 
     def __init__(self, size: Callable[[Key, Value], int], most: int) -> None:
-        """`size(key, value)` is what an entry counts of the `most` that all may have."""
+        """The sizes of all entries, by `size(key, value)`, may add up to `most`."""
         self._size = size
         self._most = most
         self._kept: dict[Key, tuple[Value, int]] = {}
@@ -35,7 +36,7 @@ class Kept(Generic[Key, Value]):
         """The size of all entries."""
 
     def known(self, key: Key, make: Callable[..., Value], *args: Any, **options: Any) -> Value:
-        """The value of `key`, made by calling `make` if it is not known."""
+        """The value of `key`, made by `make(*args, **options)` if it is not in the cache."""
         with self._lock:
             found = self._kept.pop(key, None)
             if found is not None:
@@ -54,7 +55,7 @@ class Kept(Generic[Key, Value]):
         return found[0]
 
     def clear(self) -> None:
-        """Forgets them all."""
+        """Empties the cache."""
         with self._lock:
             self._kept.clear()
             self.total = 0
@@ -64,7 +65,7 @@ class Kept(Generic[Key, Value]):
 
 
 class _Keeping(Generic[P, Value]):
-    """A function whose results are kept, by its arguments."""
+    """A function with a cache of its results by arguments."""
 
     def __init__(self, function: Callable[P, Value]) -> None:
         self._function = function
@@ -78,18 +79,19 @@ class _Keeping(Generic[P, Value]):
         return self.kept.known(key, self._function, *args, **options)
 
     def cache_clear(self) -> None:
-        """Forgets all results."""
+        """Empties the cache."""
         self.kept.clear()
 
 
 def kept(function: Callable[P, Value]) -> _Keeping[P, Value]:
-    """`function`, a pure one of hashable arguments, whose last results are kept: `KEPT_BYTES`."""
+    """A decorator that caches up to `KEPT_BYTES` of results of a pure function of hashable
+    arguments."""
     return _Keeping(function)
 
 
 def bytes_held(value: Any) -> int:
-    """About what `value` takes with everything that it consists of; what occurs twice counts
-    twice. Whatever has a method of this name is asked."""
+    """About how many bytes `value` takes with all of its parts; a part that occurs twice counts
+    twice. A class may define a method of this name for its own objects."""
     held, left = 0, [value]
     while left:
         part = left.pop()

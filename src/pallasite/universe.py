@@ -1,4 +1,4 @@
-"""What `xdsl-opt` learns when Pallasite is installed: our own dialects and passes."""
+"""The dialects and passes that Pallasite adds to `xdsl-opt` (entry point `xdsl.universe`)."""
 
 from __future__ import annotations
 
