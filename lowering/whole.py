@@ -119,13 +119,16 @@ def _advice(module: ModuleOp, func: FuncOp) -> list[Diagnostic]:
     from pallasite.passes.check_kernel.bounds import bounds_advice
     from pallasite.passes.check_kernel.first_reads import first_read_advice
     from pallasite.passes.check_kernel.grid import grid_advice
+    from pallasite.passes.check_kernel.tables import table_advice
 
     form, call, kernel = form_of(module), call_of(module), describe_kernel(func)
-    told = [*grid_advice(kernel, len(call.results) if call is not None else 0)]
+    results = 0 if call is None else len(call.results)
+    told = [*grid_advice(kernel, results)]
     if call is not None and form == "mosaic":
         told += alias_advice(kernel, call)
     if form == "mosaic":
         told += first_read_advice(kernel, call)
+        told += table_advice(kernel, results)
     if form in ("mosaic", "dma") and (call is None or not call.unchecked):
         told += bounds_advice(func)
     return told

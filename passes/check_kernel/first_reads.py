@@ -106,25 +106,26 @@ def _undefined(kernel: Kernel, call: Call | None) -> Iterator[tuple[SSAValue, st
         if window.revisits or (source is not None and not window.windowed):
             continue
         rewrite = _SET_FIRST if source is None else _from_input(kernel, call, source)
-        yield argument, _named(f"block of output {number}", argument), rewrite
+        yield argument, named(f"block of output {number}", argument), rewrite
     for number, argument in enumerate(kernel.scratch):
-        yield argument, _named(f"scratch {number}", argument), _SET_FIRST
+        yield argument, named(f"scratch {number}", argument), _SET_FIRST
     for op in of_kind(kernel.func, memref.AllocaOp):
-        yield op.results[0], _named("the buffer", op.results[0]), _SET_FIRST
+        yield op.results[0], named("the buffer", op.results[0]), _SET_FIRST
 
 
 def _from_input(kernel: Kernel, call: Call | None, number: int) -> str:
     """What to write instead for an output that aliases operand `number` of the call."""
     before = 0 if call is None else len(call.operands) + len(call.results) - len(kernel.operands)
     place = number - before
-    source = _named(f"input {place}", kernel.operands[place]) if place >= 0 else "the input"
+    source = named(f"input {place}", kernel.operands[place]) if place >= 0 else "the input"
     return (
         f"a block begins undefined, also where its array is an input's: load the ref of {source}, "
         "which has what the array held, or keep both in HBM: pl.BlockSpec(memory_space=pl.ANY)"
     )
 
 
-def _named(what: str, value: SSAValue) -> str:
+def named(what: str, value: SSAValue) -> str:
+    """`what` with the name of `value`, if it has one."""
     return f"{what} (%{value.name_hint})" if value.name_hint else what
 
 

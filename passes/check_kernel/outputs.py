@@ -92,7 +92,7 @@ def _left_out(
     what: str,
 ) -> tuple[str, str] | None:
     """What is never written of an output, and what to do about it."""
-    writes = [op for argument in arguments for op in _writes(argument)]
+    writes = [op for argument in arguments for op in writes_of(argument)]
     if not writes:
         return (
             f"{what} is written nowhere in the kernel",
@@ -131,7 +131,7 @@ def _prints(kernel: Kernel) -> bool:
     return any(isinstance(op, tpu.LogOp | tpu.LogBufferOp) for op in operations(kernel.func))
 
 
-def _writes(ref: SSAValue) -> Iterator[Operation]:
+def writes_of(ref: SSAValue) -> Iterator[Operation]:
     """What may write `ref`, also by way of views: all but what is known not to."""
     for use in ref.uses:
         op = use.operation
@@ -142,7 +142,7 @@ def _writes(ref: SSAValue) -> Iterator[Operation]:
             if op.target is ref:
                 yield op
         elif op.results and not op.regions and isinstance(op.results[0].type, MemRefType):
-            yield from _writes(op.results[0])
+            yield from writes_of(op.results[0])
         elif op.name not in _READS:
             yield op
 
