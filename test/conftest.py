@@ -82,9 +82,12 @@ class Scoreboard:
         lines = [
             "# Scoreboard",
             "",
-            "Written by `pytest --scoreboard=docs/scoreboard.md`: the features of Pallas on TPUs",
-            "that this project means to have, each with the tests that prove it. The ids are those",
-            "of `test/scoreboard/features.csv`; a row counts when all its tests passed.",
+            "The features of Pallas on TPUs that Pallasite should have, each with the tests that",
+            "prove it. A feature counts as proven if all of its tests pass. The second tier has",
+            "error messages, and features that are rarely used or that overlap with others. The",
+            "list of features, with their ids, is `test/scoreboard/features.csv`.",
+            "",
+            "Written by `pytest --scoreboard=docs/scoreboard.md`.",
             "",
             f"**{len(proven)} of {len(first)}** features of the first tier are proven, and "
             f"{len(rows) - len(missing) - len(proven)} of {len(rows) - len(first)} of the second.",

@@ -1,10 +1,21 @@
 """The `pallas` dialect: a kernel as its author wrote it.
 
-`pallas.kernel` holds the grid, the operands with their blocks and index maps, the scratch, and a
-body over refs, which are memrefs with a memory space. Whatever `arith`, `math`, `vector`, `scf` or
-an operation of `tpu` on logical values already says, the body says with that; here are only the
-operations that nothing else has. Values of rank 0 are scalars, all others vectors; integers are
-signless and booleans are i1, in memory too. The rules are those of spec/pallas_semantics.md.
+A `pallas.kernel` has the grid, the operands with their blocks and index maps, the scratch, and a
+body. The body works on refs: memrefs with a memory space.
+
+    pallas.kernel @scale grid (i = 4)
+      input %x: tensor<32x128xf32> in vmem block (8, 128) at (i, 0)
+      output %o: tensor<32x128xf32> in vmem block (8, 128) at (i, 0)
+    {
+      %v = pallas.load %x[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+      %w = arith.addf %v, %v : vector<8x128xf32>
+      pallas.store %w, %o[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+    }
+
+The dialect has only those operations that no other dialect has. For all others, bodies use `arith`,
+`math`, `vector`, `scf`, and operations of `tpu` on whole vectors, such as `tpu.iota`. A value of
+rank 0 is a scalar, any other a vector. Integers are signless; booleans are i1, in memory too. The
+rules are those of spec/pallas_semantics.md.
 """
 
 from __future__ import annotations

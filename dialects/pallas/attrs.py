@@ -3,7 +3,8 @@
     #pallas.operand<input, tensor<512x1024xbf16>,
         #pallas.window<[128, squeezed], affine_map<(d0, d1) -> (d0, d1)>, buffers = 1>>
 
-A block dimension says what one value of the index map means (spec/pallas_semantics.md 1.4):
+For each dimension, a block has one of the following. It says what the index map's result in this
+dimension means (spec/pallas_semantics.md 1.4):
 
 | text | value of the index map | the block starts at | dimension of the ref |
 | --- | --- | --- | --- |
@@ -12,7 +13,7 @@ A block dimension says what one value of the index map means (spec/pallas_semant
 | `element(8, 1, 2)` | index of an element | the value, counted from 1 before the array | 8 |
 | `bounded(8)` | index of an element, and a size of at most 8 | the first value | 8 |
 
-An index map has one result per dimension, two for a bounded one.
+An index map has one result per dimension, and two (start and size) for a bounded one.
 """
 
 from __future__ import annotations

@@ -27,10 +27,11 @@ from pallasite.dialects.types import dense_integers, is_float, vector_type
 class DotOp(PallasOp):
     """The sum of products over the contracting dimensions, as `jax.lax.dot_general`.
 
-    Dimensions of the result: batch, then the left operand's others, then the right one's. Without
-    a precision float32 operands are rounded to bfloat16; `fp32` keeps them, `bf16x3` takes three
-    passes. Integers are signed, and become floats where the result is one. Sums are float32 (int32
-    if the result is an integer), then rounded to the result.
+    The dimensions of the result are the batch dimensions, then the free ones of the left operand
+    (neither batch nor contracting), then those of the right operand. Without a precision, float32
+    operands are rounded to bfloat16; `fp32` keeps them, and `bf16x3` multiplies in three passes.
+    Integers are signed, and are converted to floats if the result has floats. Sums are in float32,
+    or int32 if the result has integers, and are then rounded to the type of the result.
 
     Example: `%c = pallas.dot %a, %b contracting [1] [0] precision <fp32>
     : vector<128x64xf32>, vector<64x128xf32> -> vector<128x128xf32>`
@@ -166,8 +167,8 @@ def dot_shape(
 
 
 def is_one_matmul(op: DotOp) -> bool:
-    """Whether `tpu.matmul` can say `op`: one contracted dimension and at most one batch dimension
-    (spec/tpu_dialect.md section 3.5, REL)."""
+    """Whether one `tpu.matmul` can express `op`: it has one contracting dimension and at most one
+    batch dimension (spec/tpu_dialect.md section 3.5, REL)."""
     return len(op.contracting[0]) == 1 and len(op.batch[0]) <= 1
 
 

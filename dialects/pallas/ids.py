@@ -31,10 +31,10 @@ class AxisOp(PallasOp, ABC):
 
 @irdl_op_definition
 class ProgramIdOp(AxisOp):
-    """The present position along one axis of the innermost grid around it.
+    """The index of the current step along one axis of the innermost grid around the operation.
 
-    Axes that a transformation added (`mapped`) are not counted. Inside `pallas.emit_pipeline` the
-    grid is the pipeline's.
+    Inside `pallas.emit_pipeline` that is the pipeline's grid. Axes that a transformation added
+    (`mapped`) are not counted.
 
     Example: `%i = pallas.program_id 0`
     """
@@ -44,8 +44,9 @@ class ProgramIdOp(AxisOp):
 
 @irdl_op_definition
 class NumProgramsOp(AxisOp):
-    """The size of one axis of the innermost grid around it, as `pallas.program_id` counts axes.
-    An index map of a kernel may ask for it, but for no `pallas.program_id`, which it is given.
+    """The size of one axis of the innermost grid; axes are counted as in `pallas.program_id`.
+
+    The index map of a kernel may use it, but not `pallas.program_id`: it is given the indices.
 
     Example: `%n = pallas.num_programs 0`
     """
@@ -55,9 +56,10 @@ class NumProgramsOp(AxisOp):
 
 @irdl_op_definition
 class AxisIndexOp(PallasOp):
-    """The present position along the kernel's grid axis of that name, inside pipelines too.
+    """The index of the current step along the kernel's grid axis of that name.
 
-    In a mesh kernel it is the number of the core.
+    Inside a pipeline, too, it is that of the kernel's grid. In a mesh kernel it is the number of
+    the core along that axis.
 
     Example: `%core = pallas.axis_index "core"`
     """

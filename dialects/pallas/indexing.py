@@ -1,8 +1,8 @@
-"""Indexers: which elements of a ref an operation names, one entry per dimension.
+"""Indexers: which elements of a ref an operation accesses, one entry per dimension.
 
-Written as in a kernel's source: `%x[%i, ds(%j, 8), ds(0, 4, 2), :]` is the row `%i` (the dimension
-disappears), eight elements from `%j`, every second element of the first eight, and the whole of the
-last dimension; `%x[...]` is all of `%x`.
+They are written as in a kernel's source. `%x[%i, ds(%j, 8), ds(0, 4, 2), :]` takes index `%i` (the
+result does not have this dimension), eight elements from `%j`, four elements from 0 with stride 2,
+and the whole last dimension. `%x[...]` is all of `%x`.
 """
 
 from __future__ import annotations

@@ -52,13 +52,17 @@ are if it is not given."""
 class KernelOp(OverGrid):
     """A Pallas kernel: grid, operands with their blocks, scratch, and the body.
 
-    The body runs once per grid point, last axis fastest; its arguments are the refs of the
-    scalar-prefetch operands, the inputs, the outputs and the scratch. An index map that is not
-    affine is a region of `maps`: it takes one i32 per grid axis and the scalar-prefetch refs, and
-    yields one i32 per dimension of the array. `mapped` are the axes that a transformation such as
-    `vmap` added, which the body does not see. In a mesh kernel the grid is the mesh of cores. A
-    kernel `on` subcores of a kind has an axis of SparseCores and, for vector subcores, one of the
-    subcores of each; a module has one such kernel per kind, all with the same operands and scratch.
+    The body runs once per grid point, last axis fastest. Its arguments are refs: of the
+    scalar-prefetch operands, then the inputs, the outputs and the scratch.
+
+    Index maps are affine maps of the grid indices where possible. Any other map is a region of
+    `maps`, which takes one i32 per grid axis and the scalar-prefetch refs, and yields one i32 per
+    dimension of the array. `mapped` lists grid axes that a transformation such as `vmap` has added;
+    the body does not see them.
+
+    In a mesh kernel the grid is the mesh of cores. The mesh of a kernel `on` subcores has an axis
+    of SparseCores and, for vector subcores, an axis of the subcores of each. A module has one such
+    kernel per kind of subcore, and all have the same operands and scratch.
     """
 
     name = "pallas.kernel"

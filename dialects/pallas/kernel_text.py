@@ -9,9 +9,9 @@
       ...
     }
 
-A mesh kernel says `mesh` instead of `grid`, and on which subcores it runs, if it does:
-`mesh (c = 2 core_parallel, s = 16 subcore_parallel) on sc_vector_subcore`. An output that shares
-its memory with an operand ends with `aliasing %x`; `params {...}` are compiler parameters.
+A mesh kernel has `mesh` instead of `grid`, followed by the kind of subcore if it runs on those:
+`mesh (c = 2 core_parallel, s = 16 subcore_parallel) on sc_vector_subcore`. The line of an output
+that shares memory with an operand ends with `aliasing %x`. `params {...}` are compiler parameters.
 Scalar-prefetch operands are in SMEM.
 """
 

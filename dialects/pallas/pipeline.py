@@ -33,13 +33,15 @@ from pallasite.dialects.types import dense_integers
 class EmitPipelineOp(OverGrid):
     """Runs its body once per point of a grid over blocks of refs, as `pltpu.emit_pipeline`.
 
-    Blocks are fetched and written back as in a kernel (spec/pallas_semantics.md section 2); a ref
-    that is already in the block's memory is not copied, the body then sees a part of it. One
-    window per input and output; maps that are not affine are regions of `maps`, which take one i32
-    per grid axis and may use values from outside. `bounds` are the sizes of the dynamic axes.
-    `offsets`, one per axis if any, are added to the position along each axis (a pipeline that is
-    split over cores): index maps and `pallas.program_id` see the sum. `no_pipelining` copies every
-    block in every step.
+    Blocks are fetched and written back as in a kernel (spec/pallas_semantics.md section 2). If a
+    ref is already in the memory of its blocks, nothing is copied, and the body sees a view of it.
+
+    There is one window per input and output. An index map that is not affine is a region of `maps`,
+    which takes one i32 per grid axis and may use values from outside of the pipeline. `bounds` are
+    the sizes of axes that are known only at run time. `offsets`, one per axis or none, are for a
+    pipeline that is split over cores: index maps and `pallas.program_id` see the position along an
+    axis plus its offset. With `no_pipelining`, every step copies all of its blocks, and no copy
+    overlaps with the body.
     """
 
     name = "pallas.emit_pipeline"

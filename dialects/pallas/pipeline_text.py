@@ -7,7 +7,8 @@
       ...
     }
 
-Dynamic sizes of the grid are values. `no_pipelining` and `trace_scopes` stand before the operands.
+An axis whose size is known only at run time has an SSA value as its size. `no_pipelining` and
+`trace_scopes` come before the operands.
 """
 
 from __future__ import annotations

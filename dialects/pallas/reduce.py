@@ -52,10 +52,11 @@ class Kind(CustomDirective):
 
 @irdl_op_definition
 class ReduceOp(PallasOp):
-    """The sum, largest or smallest element along `axes`, or any and all of a mask.
+    """The sum, maximum or minimum along `axes`; of a mask, whether any or all elements are true.
 
-    The axes disappear; a reduction over all of them is a scalar. `add`, `max` and `min` take floats
-    and signed integers, `or` and `and` take i1. Maximum and minimum of floats pass NaN on.
+    The result does not have the reduced axes; a reduction over all axes is a scalar. `add`, `max`
+    and `min` take floats and signed integers, `or` and `and` take i1. If an element is NaN, so are
+    the maximum and the minimum.
 
     Example: `%m = pallas.reduce max %x axes [1] : vector<8x128xf32> -> vector<8xf32>`
     """
@@ -97,7 +98,7 @@ class ReduceOp(PallasOp):
 
 @irdl_op_definition
 class ArgReduceOp(PallasOp):
-    """The position of the largest or smallest element along `axis`, the first one of equals.
+    """The index of the largest or smallest element along `axis`; of equal ones, the first.
 
     Example: `%p = pallas.arg_reduce max %x axis 1 : vector<8x128xf32> -> vector<8xi32>`
     """

@@ -55,10 +55,10 @@ def named_type(ref: SSAValue, entries: Sequence[Entry]) -> Attribute:
 
 @irdl_op_definition
 class LoadOp(Indexed):
-    """The elements of a ref as a value: a vector, or a scalar where every dimension is dropped.
+    """Loads elements of a ref: as a vector, or as a scalar if every dimension has a single index.
 
-    Scalars come from SMEM, or as one element of VMEM; vectors from VMEM. Elements that the mask
-    leaves out are undefined.
+    Vectors are loaded from VMEM, scalars from SMEM or VMEM. Elements where the mask is false are
+    undefined.
 
     Example: `%v = pallas.load %x[%i, ds(0, 8), :] : memref<4x16x128xf32, #tpu.memory_space<vmem>>`
     is a `vector<8x128xf32>`.
@@ -152,7 +152,9 @@ class Writing(Indexed, ABC):
 
 @irdl_op_definition
 class StoreOp(Writing):
-    """Stores a value: a vector to VMEM, a scalar to SMEM; elements that the mask leaves out stay.
+    """Stores a value: a vector to VMEM, a scalar to SMEM.
+
+    Where the mask is false, the ref keeps its elements.
 
     Example: `pallas.store %v, %o[ds(%i, 8), :] mask %m : memref<64x128xf32, ...>`
     """
@@ -164,9 +166,9 @@ class StoreOp(Writing):
 
 @irdl_op_definition
 class SwapOp(Writing):
-    """Stores a value and gives the elements that were there before.
+    """Stores a value and returns the elements that were there before.
 
-    Where a mask leaves elements out, they stay, and those of the result are undefined.
+    Where the mask is false, the ref keeps its elements, and those of the result are undefined.
 
     Example: `%old = pallas.swap %new, %s[%i] : memref<4xi32, #tpu.memory_space<smem>>`
     """
@@ -193,9 +195,9 @@ class SwapOp(Writing):
 
 @irdl_op_definition
 class AtOp(Indexed):
-    """A view of a ref, as `ref.at[...]` gives it: the same memory, no copy.
+    """A view of a part of a ref, as `ref.at[...]` in JAX: the same memory, without a copy.
 
-    Sizes may be values: the result's dimension is then `?`. Views have no strides.
+    A size may be an SSA value; the result then has the dynamic size `?`. Views have no strides.
 
     Example: `%w = pallas.at %x[%i, ds(%j, %n), :] : memref<4x64x128xf32, #tpu.memory_space<any>>`
     is a `memref<?x128xf32, #tpu.memory_space<any>>`.

@@ -29,7 +29,7 @@ from pallasite.dialects.verification import BrokenRule
 
 @irdl_op_definition
 class YieldOp(PallasOp):
-    """Ends a region: the results of a scope, the block indices of an index map."""
+    """Ends a region; its operands are the results of a scope, or the indices of an index map."""
 
     name = "pallas.yield"
 
@@ -44,10 +44,10 @@ class YieldOp(PallasOp):
 
 @irdl_op_definition
 class RunScopedOp(PallasOp):
-    """Allocates refs and semaphores for the run of its region, on the core that runs it.
+    """Allocates refs and semaphores for as long as its region runs, on the core that runs it.
 
-    The memory is undefined at first, semaphores are zero, and both are gone at the end, where the
-    semaphores must be zero again.
+    The memory is undefined at first, and semaphores are zero. Both are freed at the end of the
+    region, where the semaphores must be zero again.
 
     Example:
 
@@ -121,7 +121,7 @@ def end_region(region: Region) -> None:
 
 
 def end_of(region: Region) -> YieldOp:
-    """The `pallas.yield` that ends a region; verifiers have seen to it (`check_yield`)."""
+    """The `pallas.yield` that ends a region, as verifiers have checked (`check_yield`)."""
     return cast(YieldOp, region.block.last_op)
 
 

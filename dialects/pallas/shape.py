@@ -19,8 +19,8 @@ from pallasite.dialects.types import dense_integers, vector_type
 class BroadcastOp(PallasOp):
     """Repeats a vector along new dimensions and along dimensions of size 1.
 
-    Dimension d of the operand is dimension `dims[d]` of the result, as in
-    `jax.lax.broadcast_in_dim`. A scalar is spread by `vector.broadcast`.
+    Dimension d of the operand becomes dimension `dims[d]` of the result, as in
+    `jax.lax.broadcast_in_dim`. For scalars there is `vector.broadcast`.
 
     Example: `%c = pallas.broadcast %x dims [0] : vector<8xf32> -> vector<8x128xf32>`
     """
