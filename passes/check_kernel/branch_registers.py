@@ -1,9 +1,10 @@
-"""Which registers the branches of an `scf.if` give: those from before them, or computed ones.
+"""Which registers of a value that a branch yields existed before it, and which are computed.
 
-Slices, most changes of shape, transposes of leading dimensions, and copies of a row compute
-nothing: they give registers other names, and say where in them a value begins. Bitcasts compute,
-and leave a value where it begins. Asked of libtpu 0.0.51, for v5e with every kind and for v4, v6e
-and v7x with some.
+`renamed.py` needs this to find branches that only rearrange registers. Slices, most reshapes,
+transposes of leading dimensions and broadcasts of a row compute nothing: the result consists of
+registers of the operand, in another order or from another offset on ("renamed"). Bitcasts compute
+new registers, but leave the offset. Asked of libtpu 0.0.51, for v5e with every kind of operation,
+and for v4, v6e and v7x with some.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ from pallasite.passes.check_kernel.late_constants import late_constant
 from pallasite.targets import Target
 
 COMPUTED = -1
+"""The number of registers that are computed inside of the branch."""
 Registers = NDArray[Any]
 Known = dict[SSAValue | str, int]
-"""The first number of the registers of each value, and the number of each constant by its text."""
+"""The number of the first register of each value; of each constant, by its text, the number of all.
+"""
 _FREE = ""
+"""The key in `Known` of the next unused number."""
 _Place = tuple[int, int, bool]
-"""The row and the lane of its first register at which a value begins, and whether one row of it
-stands for all."""
+"""The row and the lane at which a value begins in its first register, and whether its rows are
+copies of one."""
 _LOADS = (vector.LoadOp, tpu.VectorLoadOp)
 _BITCASTS = (arith.BitcastOp, tpu.BitcastOp)
 
@@ -45,15 +49,18 @@ def is_constant(value: SSAValue) -> bool:
 
 
 def _number(value: SSAValue) -> float | None:
-    """What all elements of a constant, or of a broadcast of one, are; None if they differ."""
+    """The number that all elements of a constant, or of a broadcast of one, are; else None."""
     while isinstance(made := value.owner, vector.BroadcastOp):
         value = made.source
     return arith.known_number(value)
 
 
 def lie_alike(one: SSAValue, other: SSAValue, target: Target) -> bool:
-    """Whether both begin at the same place of a register: else one is moved where they meet.
-    Constants lie anywhere, but two of them are one value's choice before they have registers."""
+    """Whether both values begin at the same place of a register, so that neither is moved where
+    they meet in a result.
+
+    A constant fits any place. Two constants do not count: they become a selection of vectors.
+    """
     if is_constant(one) and is_constant(other):
         return False
     apart = [_is_put_together(value, target) for value in (one, other)]
@@ -64,8 +71,11 @@ def lie_alike(one: SSAValue, other: SSAValue, target: Target) -> bool:
 
 
 def registers(value: SSAValue, op: scf.IfOp, known: Known, target: Target) -> Registers:
-    """A number for each register of `value`, the same for the same one; `COMPUTED` for those that
-    are made inside of `op`."""
+    """A number for each register of `value`, in its grid; the same register has the same number.
+
+    Registers that are computed inside of the branch `op` are `COMPUTED`. `known` has the numbers
+    given so far, and gets new ones.
+    """
     value = _uncast(value)
     made, grid = value.owner, grid_of(value)
     constant = late_constant(value)
@@ -87,14 +97,14 @@ def registers(value: SSAValue, op: scf.IfOp, known: Known, target: Target) -> Re
 
 
 def _numbered(known: Known, count: int = 1) -> int:
-    """The first of `count` numbers that no register has yet."""
+    """Reserves `count` unused numbers; returns the first."""
     first = known.setdefault(_FREE, 0)
     known[_FREE] += count
     return first
 
 
 def _uncast(value: SSAValue) -> SSAValue:
-    """`value` before the bitcasts that lead back to its type, which are dropped."""
+    """`value` without bitcasts to another type and back, which the compiler drops."""
     source = value
     while isinstance(op := source.owner, _BITCASTS):
         source = op.operands[0]
@@ -104,7 +114,7 @@ def _uncast(value: SSAValue) -> SSAValue:
 
 
 def grid_of(value: SSAValue) -> tuple[int, ...]:
-    """How many registers `value` has, per dimension; a flat one is a row."""
+    """The grid of registers of `value`; a vector of rank 1 counts as a row."""
     *leading, rows, columns = (1, *shape_of(value.type))[-max(2, len(shape_of(value.type))) :]
     return (*leading, -(-rows // _tile(value)), -(-columns // LANES))
 
@@ -116,7 +126,7 @@ def _tile(value: SSAValue) -> int:
 def _rearranged(
     made: Operation, value: SSAValue, op: scf.IfOp, known: Known, target: Target
 ) -> Registers | None:
-    """The registers of what only rearranges whole ones; None of other values."""
+    """The registers of `value` if its operation `made` only rearranges whole ones; else None."""
     grid = grid_of(value)
     unit = (*[1] * (len(grid) - 2), _tile(value), LANES)
     if isinstance(made, tpu.ConcatenateOp):
@@ -151,8 +161,10 @@ def _rotated(
     known: Known,
     target: Target,
 ) -> Registers | None:
-    """The registers of what is rotated by whole ones; half words are, of few rows, along leading
-    dimensions only."""
+    """The registers of a rotation by whole registers, None for another one.
+
+    16-bit elements count only along leading dimensions, and in vectors of at most 8 rows.
+    """
     amount, shape = arith.known_integer(made.amount), shape_of(made.value.type)
     axis = made.dimension.value.data
     if amount is None or made.stride is not None or shape[axis] % unit[axis]:
@@ -171,8 +183,11 @@ def _joined(
     known: Known,
     target: Target,
 ) -> Registers | None:
-    """The registers of parts that are joined: those that one part fills are its own, where they lie
-    alike in it, and those of constants lie anywhere."""
+    """The registers of a concatenation, None where the compiler computes them all.
+
+    A register that one part fills is a register of that part, if it begins one there as well or is
+    constant; the others are computed.
+    """
     shape, grid = shape_of(value.type), grid_of(value)
     back, axis = len(shape) - made.dimension.value.data, len(grid) - len(shape)
     units = (_tile(value) * LANES,) if len(shape) < 2 else (LANES, _tile(value))
@@ -186,7 +201,7 @@ def _joined(
         return None
     apart = _is_put_together(value, target)
     whole, axis = np.full(grid, COMPUTED), len(shape) - back + axis
-    # Of a flat register, each row of lanes is counted.
+    # In a vector of rank 1, each row of a register is counted.
     rows = SUBLANES * packing(bits) if len(shape) < 2 else 1
     start = 0
     for part, size in zip(made.operands, sizes, strict=True):
@@ -205,8 +220,8 @@ def _joined(
 
 
 def _is_put_together(value: SSAValue, target: Target) -> bool:
-    """Whether half words are joined along rows or lanes: they lie in parts of registers, which are
-    put together unless they stay loaded."""
+    """Whether `value` is a concatenation of 16-bit elements along rows or lanes whose registers are
+    computed: not if it has at most 8 rows, is joined along lanes, and all parts are loaded."""
     made, shape = value.owner, shape_of(value.type)
     if not isinstance(made, tpu.ConcatenateOp) or bit_width(value.type) != 16 or len(shape) < 2:
         return False
@@ -225,8 +240,8 @@ def _lying(
     known: Known,
     target: Target,
 ) -> Registers | None:
-    """The whole registers of `part` from the first on that begins one of what it is joined to, at
-    `start` along `axis`; None if they lie otherwise in it."""
+    """The registers of `part`, which is joined at `start` along `axis`, from the first one that is
+    whole in the result; None if the registers of both do not begin at the same elements."""
     offsets = np.zeros(len(grid), int)
     while isinstance(made := part.owner, vector.ExtractStridedSliceOp):
         taken = values_of(made.offsets)
@@ -249,15 +264,15 @@ def _lying(
 
 
 def _is_loaded(value: SSAValue, target: Target) -> bool:
-    """Whether the registers of `value` are as they were loaded."""
+    """Whether the registers of `value` were loaded, and only renamed since."""
     while isinstance(op := value.owner, Operation) and (source := _renamed(op, target)) is not None:
         value = source
     return isinstance(op, _LOADS)
 
 
 def _renamed(op: Operation, target: Target) -> SSAValue | None:
-    """The value whose registers are those of the result of `op`, in another order, or from
-    another place on; None if it computes something."""
+    """The operand whose registers the result of `op` consists of, in another order or from another
+    offset on; None if `op` computes something."""
     if not op.operands or not isinstance(op.operands[0].type, VectorType):
         return None
     source, result = op.operands[0], op.results[0]
@@ -281,7 +296,7 @@ def _renamed(op: Operation, target: Target) -> SSAValue | None:
 
 
 def _recasts(old: tuple[int, ...], new: tuple[int, ...], bits: int, target: Target) -> bool:
-    """Whether a change of shape moves nothing within registers."""
+    """Whether a reshape from `old` to `new` moves nothing within registers."""
     if old[-1:] == (1,) and tuple(old[:-1]) == tuple(new) and bits >= 16:
         # A column stays along sublanes.
         return True
@@ -289,7 +304,7 @@ def _recasts(old: tuple[int, ...], new: tuple[int, ...], bits: int, target: Targ
         return bits >= 16 and old[-1:] == new[-1:] and prod(old) == new[-1]
     if old[-1] != new[-1]:
         return False
-    # Rows that are joined are loaded as they are joined.
+    # Rows that a reshape joins: the load already brings them in this order.
     if old[-2] <= new[-2]:
         return bits == 32 or old[-2] in (1, 2, 4) or old[-2] % SUBLANES == 0
     if bits == 16:
@@ -300,12 +315,13 @@ def _recasts(old: tuple[int, ...], new: tuple[int, ...], bits: int, target: Targ
 
 
 def _one_row(old: tuple[int, ...], new: tuple[int, ...], bits: int) -> bool:
-    """Whether one row of words becomes all rows of one register."""
+    """Whether a broadcast repeats one row of words over the rows of one register."""
     row = bits == 32 and len(old) > 1 and old[-2] == 1 and old[-1] == new[-1]
     return row and new[-1] <= LANES and new[-2] <= SUBLANES
 
 
 def _place(value: SSAValue, target: Target) -> _Place:
+    """Where `value` begins in its first register."""
     row, lane, once = 0, 0, False
     while isinstance(op := value.owner, Operation) and (source := _renamed(op, target)) is not None:
         old, new = shape_of(source.type), shape_of(value.type)
@@ -325,7 +341,7 @@ def _place(value: SSAValue, target: Target) -> _Place:
 
 
 def _repeated(value: SSAValue, rank: int) -> list[bool]:
-    """Of each dimension of `value`, whether its registers along it are copies of one."""
+    """For each dimension of the grid of `value`, whether its registers along it are all one."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp):
         return [True] * rank

@@ -1,10 +1,10 @@
-"""Advice about outputs of which a part stays undefined whatever the kernel is given.
+"""Warns about outputs of which a part is never written, whatever the kernel's inputs are.
 
-An output begins undefined, in its blocks as in HBM, unless it is an input's array
-(spec/pallas_semantics.md 1.7). What no operation writes, or no step comes to, is what the memory
-held before the call: the kernel's text says so, without a run. Rows of a block that nobody writes
-are not told of: kernels that return one number often write no more of a tile. These, and what only
-a run shows, are told by the check `init` (`interpreter/odd_results.py`).
+An output is undefined at first, in its blocks as in HBM, unless it aliases an input
+(spec/pallas_semantics.md 1.7). The kernel's text shows which outputs no operation writes, and which
+blocks no step reaches. Rows of a block that are never written give no warning here, since kernels
+that return one number often write only that part of a tile. They, and all that only a run shows,
+are reported by the check `init` (`interpreter/odd_results.py`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,12 @@ _UNDEFINED = Note("on a TPU that is whatever the memory held before the call")
 
 
 def output_advice(kernels: Sequence[Kernel], call: Call) -> Iterator[Diagnostic]:
-    """A warning for each output of `kernels` in form `mosaic`, which run together, of which a part
-    is never written. An array that is an input's, too, keeps its contents there; a kernel that
-    prints may have outputs only because it must."""
+    """A warning for each output of which no kernel writes some part.
+
+    `kernels`, in form `mosaic`, run together. There is no warning for an output that aliases an
+    input, which keeps its contents, nor if a kernel prints: it may have outputs only because it
+    must.
+    """
     if not all(is_called(kernel, call) for kernel in kernels):
         return  # A call of another kernel, which is refused when it is made.
     aliased = {result for _, result in call.aliases}
@@ -63,8 +66,8 @@ def output_advice(kernels: Sequence[Kernel], call: Call) -> Iterator[Diagnostic]
 
 
 def is_called(kernel: Kernel, call: Call) -> bool:
-    """Whether the call has as many operands and results as the kernel, as large as those that
-    are whole."""
+    """Whether `call` may be a call of `kernel`: as many operands and results, and arrays of the
+    shapes that the kernel sees whole."""
     bounds = sum(bound == DYNAMIC for bound in kernel.grid or ())
     first = bounds + len(kernel.prefetch)
     types = (*call.operands, *call.results)
@@ -79,7 +82,7 @@ def is_called(kernel: Kernel, call: Call) -> bool:
 
 
 def _is_other(ref: Sequence[int], array: Sequence[int]) -> bool:
-    """Whether an array is too large or small for a whole ref; ranks may differ, as of scalars."""
+    """Whether an array has another shape than the whole ref; different ranks are not judged."""
     known = len(ref) == len(array) and DYNAMIC_INDEX not in ref
     return known and tuple(ref) != tuple(array)
 
@@ -91,7 +94,7 @@ def _left_out(
     array: Sequence[int],
     what: str,
 ) -> tuple[str, str] | None:
-    """What is never written of an output, and what to do about it."""
+    """The message about what is never written of the output `what`, and advice; None if nothing."""
     writes = [op for argument in arguments for op in writes_of(argument)]
     if not writes:
         return (
@@ -132,7 +135,7 @@ def _prints(kernel: Kernel) -> bool:
 
 
 def writes_of(ref: SSAValue) -> Iterator[Operation]:
-    """What may write `ref`, also by way of views: all but what is known not to."""
+    """The operations that may write `ref` or a view of it."""
     for use in ref.uses:
         op = use.operation
         if isinstance(op, ACCESSES):
@@ -148,17 +151,17 @@ def writes_of(ref: SSAValue) -> Iterator[Operation]:
 
 
 def _axes(kernel: Kernel, window: Window) -> Collection[int] | None:
-    """The grid axes that blocks may depend on; None if only a run tells how long they are."""
+    """The grid axes on which the block may depend; None if sizes are known only at run time."""
     grid = kernel.grid or ()
     index_map = functions_of(kernel.func.parent_op()).get(window.transform or "")
     if index_map is None or not index_map.body.blocks or DYNAMIC in grid:
         return None
-    # Numbers that the kernel is given may change from step to step, if it writes them.
+    # Prefetched numbers may change from step to step, if the kernel writes them.
     return range(len(grid)) if kernel.prefetch else axes_used(index_map, len(grid))
 
 
 def points_of(region: Region | None, kernel: Kernel) -> frozenset[tuple[int, int]]:
-    """The grid axes along which `region` runs in one step only, and which that is."""
+    """Pairs of a grid axis and the one index along it at which `region` runs."""
     points: set[tuple[int, int]] = set()
     while region is not None and (parent := region.parent) is not None:
         if isinstance(parent, scf.IfOp) and region is parent.true_region:
@@ -168,7 +171,7 @@ def points_of(region: Region | None, kernel: Kernel) -> frozenset[tuple[int, int
 
 
 def _where(condition: SSAValue, kernel: Kernel) -> set[tuple[int, int]]:
-    """Where along grid axes `condition` holds at most."""
+    """Pairs of a grid axis and the one index along it at which `condition` may hold."""
     op = condition.owner
     if isinstance(op, arith.AndIOp):
         return _where(op.lhs, kernel) | _where(op.rhs, kernel)

@@ -1,4 +1,8 @@
-"""Accesses to parts of refs whose columns of tiles do not follow each other in memory."""
+"""Refuses accesses to views whose columns of tiles are not adjacent in memory.
+
+A row of over 128 columns lies in several tiles, one after the other. In a view of some rows of each
+tile, these tiles have rows of the array between them that the view does not have.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,10 @@ from pallasite.targets import Target
 
 
 def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
-    """Raises `Unsupported` for rows of a view whose columns of tiles do not follow each other.
+    """Raises `Unsupported` for a load of several rows of a view with one row of each tile.
 
-    `ref.at[:, 3, :]` of a wide array has one row of each tile; the TPU compiler loads single rows
-    of it, and stores any.
+    Such a view is `ref.at[:, 3, :]` of a wide array. The TPU compiler loads single rows of it, and
+    stores any number.
     """
     view = op.base
     array, shape = array_of(view, target), cast(AnyMemRef, view.type).get_shape()
@@ -43,11 +47,10 @@ def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
 def part_of_tile_rule(
     op: vector.LoadOp | tpu.VectorLoadOp | vector.StoreOp | tpu.VectorStoreOp, target: Target
 ) -> None:
-    """Raises `Unsupported` for accesses to a view of some rows of a tile, or of two neighbours, of
-    a wide array.
+    """Raises `Unsupported` for an access to a view of a wide array that cuts tiles of it.
 
-    The columns of such a view do not follow each other in memory; of words, single rows are found,
-    and of the first rows of a tile multiples of eight (asked of libtpu 0.0.51 for v5e and v6e).
+    The TPU compiler accepts single rows of words in such a view, and views of a multiple of eight
+    rows from the first row of a tile (asked of libtpu 0.0.51 for v5e and v6e).
     """
     view = op.base
     owner = view.owner

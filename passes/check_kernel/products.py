@@ -1,7 +1,7 @@
-"""Which products of matrices the matrix unit forms: refusals by element types and precision.
+"""Refuses matrix products by their element types and precision.
 
-Every pair of element types was asked of the real compiler (libtpu 0.0.51, v4 to v7x), into float32
-and into int32.
+Every pair of element types was asked of libtpu 0.0.51 (v4 to v7x), with float32 and with int32
+accumulators.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from pallasite.targets import Target
 
 
 def _elements(op: tpu.MatmulOp) -> list[Attribute]:
-    """Of the two factors and the accumulator."""
+    """The element types of the two factors and the accumulator."""
     return [cast("VectorType[Attribute]", v.type).element_type for v in op.operands[:3]]
 
 
 def _factors(op: tpu.MatmulOp, target: Target) -> None:
-    """Pairs the MXU takes, and those that widening makes so (spec/vreg_lowering.md 4.3, steps 5
-    and 6), which elements that are only moved do not."""
+    """Refuses a pair of element types that the MXU does not take, even widened.
+
+    Widening is spec/vreg_lowering.md 4.3, steps 5 and 6; types that a target only moves
+    (`Target.unconverted`) are not widened.
+    """
     left, right, _ = _elements(op)
     if (str(left), str(right)) in target.matmul_pairs:
         return
@@ -66,8 +69,11 @@ def _factors(op: tpu.MatmulOp, target: Target) -> None:
 
 
 def _rounded(left: Attribute, right: Attribute, target: Target) -> list[str]:
-    """Of words by bytes, libtpu 0.0.51 makes as much code as of float32 by bfloat16: it does not
-    split words into what bfloat16 holds, so the product is exact up to 8 bits only."""
+    """The note that a product of int32 by int8 or int4 is inexact in the TPU compiler.
+
+    It makes as much code as for float32 by bfloat16 (libtpu 0.0.51), so it does not split the words
+    into bfloat16 parts, and the product is exact only for words of up to 8 bits.
+    """
     narrow, wide = sorted(bit_width(e) for e in (left, right))
     words = isinstance(left, IntegerType) and isinstance(right, IntegerType) and wide == 32
     if not words or narrow not in (4, 8) or not target.widens_mixed_bytes:
@@ -76,7 +82,7 @@ def _rounded(left: Attribute, right: Attribute, target: Target) -> list[str]:
 
 
 def _sums(op: tpu.MatmulOp, target: Target) -> None:
-    """Floats are summed as floats, everything in words."""
+    """Refuses accumulators that are not 32 bits wide, and integer ones for floats."""
     left, right, total = _elements(op)
     if bit_width(total) != 32:
         raise refusal(
@@ -94,12 +100,12 @@ def _sums(op: tpu.MatmulOp, target: Target) -> None:
 
 
 def _shapes(op: tpu.MatmulOp, target: Target) -> None:
-    """libtpu aborts, or takes what has no meaning."""
+    """Refuses dimension numbers on which libtpu aborts, or which have no meaning."""
     check_product(op)
 
 
 def _integer_sums(op: tpu.MatmulOp, target: Target) -> None:
-    """A matrix unit that multiplies integers sums them as integers."""
+    """Refuses float accumulators for integers that the matrix unit multiplies as integers."""
     left, right, total = _elements(op)
     native = (str(left), str(right)) in target.matmul_pairs
     if native and isinstance(left, IntegerType) and not isinstance(total, IntegerType):
@@ -112,9 +118,9 @@ def _integer_sums(op: tpu.MatmulOp, target: Target) -> None:
 
 
 def _precision(op: tpu.MatmulOp, target: Target) -> None:
-    """Full precision splits f32 operands into several of bf16; others have nothing to split.
+    """Refuses full precision unless both factors are multiplied as f32, in passes over bf16 parts.
 
-    Integers become f32 where the other factor is, but for those that the chip makes bf16 of.
+    An integer beside an f32 becomes f32, except on targets that make it bf16.
     """
     left, right, _ = _elements(op)
     full = op.precision is not None and op.precision.data == tpu.ContractPrecision.FP32
@@ -137,8 +143,10 @@ def _in_words(element: Attribute, other: Attribute, target: Target) -> bool:
 
 
 def _constant_nibbles(op: tpu.MatmulOp, target: Target) -> None:
-    """libtpu: "LLO_CHECK failure: Expected vector-int4, got vector-int32", where a matrix unit that
-    multiplies bytes is given registers of one 4-bit number; zeros are nothing to it."""
+    """Refuses a factor with a nonzero constant part in products of i4 on targets that have them.
+
+    libtpu: "LLO_CHECK failure: Expected vector-int4, got vector-int32".
+    """
     left, right, _ = _elements(op)
     if not left == right == IntegerType(4) or ("i4", "i4") not in target.matmul_pairs:
         return
@@ -154,7 +162,7 @@ def _constant_nibbles(op: tpu.MatmulOp, target: Target) -> None:
 
 
 def _has_constant(value: SSAValue, depth: int = 8) -> bool:
-    """Whether a part of `value` is the same number throughout, known, and not 0."""
+    """Whether a part of `value` is a constant other than 0."""
     if known_number(value):
         return True
     made = value.owner

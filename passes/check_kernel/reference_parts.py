@@ -1,7 +1,7 @@
-"""How the TPU compiler lays out parts of refs, and refs seen in other shapes.
+"""A model of the tilings that the TPU compiler gives views: slices, squeezes, bitcasts, reshapes.
 
-A part that does not consist of whole tiles gets smaller ones; what is then between its columns
-stays there. Asked of libtpu 0.0.51 about some 150 parts that are reshaped.
+A slice that does not consist of whole tiles gets smaller tiles, with strides that skip what lies
+between its columns. Asked of libtpu 0.0.51 about some 150 slices that are reshaped.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from pallasite.targets import Target
 
 
 def tiles_of_part(view: SSAValue, target: Target) -> Tiling | None:
-    """The tiles of `view`, without those of words in them; None where they are not known: of one
-    dimension, and of sizes known at run time."""
+    """The tiling of `view`, without the second level that packs elements into words.
+
+    None where it is not known: for rank 1, for sizes known only at run time, and for refs whose
+    layout is given.
+    """
     kind = cast(MemRefType[Attribute], view.type)
     shape, op = kind.get_shape(), view.owner
     if len(shape) < 2 or DYNAMIC_INDEX in shape or tiling_of(kind) is not None:
@@ -34,7 +37,7 @@ def tiles_of_part(view: SSAValue, target: Target) -> Tiling | None:
         tile = (rows_of_tiles(view, target), LANES)
         strides = contiguous_strides(shape, tile)
         if bit_width(kind) == 32 and shape[-1] <= LANES:
-            # Rows of one column of tiles follow each other, whatever the size of a tile.
+            # In one column of tiles, rows are adjacent, whatever the size of a tile.
             return Tiling(((1, LANES),), (*(s * tile[0] for s in strides[:-2]), 1, 1))
         return Tiling((tile,), strides)
     tiling, old = tiles_of_part(op.operands[0], target), shape_of(op.operands[0].type)
@@ -56,7 +59,7 @@ def tiles_of_part(view: SSAValue, target: Target) -> Tiling | None:
 
 
 def _sliced(op: tpu.MemrefSliceOp, tiling: Tiling) -> Tiling | None:
-    """The tiles of a slice: those of the array, or what start and size have in common of them."""
+    """The tiling of a slice: that of its array, or smaller tiles that divide start and size."""
     tile, start = tiling.first[0], op.base_idx[-2]
     held, size = op.mem_ref.type.get_shape()[-2], op.result.type.get_shape()[-2]
     first = constant_of(start)
@@ -79,8 +82,8 @@ def _sliced(op: tpu.MemrefSliceOp, tiling: Tiling) -> Tiling | None:
 
 
 def _sliced_box(op: tpu.MemrefSliceOp, tiling: Tiling) -> Tiling:
-    """The same for tiles of more dimensions, which only wide arrays of words have; of what is cut
-    of them nothing but the rows is told, for the columns lie apart anyway."""
+    """The tiling of a slice of an array with tiles of more than two dimensions, which only wide
+    arrays of words have. If tiles are cut, single rows, whose columns are not adjacent anyway."""
     if last_cut(op, [tiling.tile_of(dim) for dim in range(len(tiling.strides))]) is None:
         return tiling
     factor = prod(tiling.first[:-1])

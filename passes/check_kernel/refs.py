@@ -1,7 +1,8 @@
-"""What refs can be made, where their scalars are, and what else they can be seen as.
+"""Refuses illegal allocations, scalar accesses and views of refs.
 
-A kernel has its memory from its arguments, scratch and `run_scoped`; the scalar unit reaches SMEM
-only; a view moves nothing, so it leaves tiles whole (asked of libtpu 0.0.51, each for v5e and v6e).
+A kernel's memory is its arguments, scratch and what `run_scoped` allocates. The scalar unit only
+reaches SMEM. A view moves nothing, so it must not cut tiles. Each rule was asked of libtpu 0.0.51
+for v5e and v6e.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _INSTEAD: dict[type[Operation], str] = {
 
 
 def _absent(op: Operation, target: Target) -> None:
-    """Operations of MLIR on memrefs that Mosaic does not know."""
+    """Refuses operations of MLIR on memrefs that Mosaic does not have."""
     raise refusal(
         op, "memref-operation", f"{in_words(op)} is not supported",
         "the TPU has buffers of fixed places and sizes, and DMAs between them",
@@ -58,7 +59,8 @@ def _absent(op: Operation, target: Target) -> None:
 
 
 def _made(op: memref.AllocaOp, target: Target) -> None:
-    """Buffers of a kernel are in VMEM, SMEM or HBM and hold elements of up to 32 bits."""
+    """Refuses buffers outside of VMEM, SMEM and HBM, of semaphores, or of over 32 bits; booleans
+    are only in SMEM."""
     kind = op.memref.type
     space, element = memory_space(kind), kind.element_type
     if isinstance(element, tpu.SemaphoreType | tpu.DMASemaphoreType) or space == "semaphore_mem":
@@ -86,11 +88,11 @@ def _made(op: memref.AllocaOp, target: Target) -> None:
 
 
 _ALLOCATED = ("vmem", "smem", "semaphore_mem", None)
-"""Memories that scratch is in; where a buffer says nothing, it is in VMEM."""
+"""Memory spaces of scratch; None, no memory space given, means VMEM."""
 
 
 def check_scratch(kernel: Kernel) -> None:
-    """Scratch is in memories of the core: what outlives no kernel has no place in HBM."""
+    """Refuses scratch in HBM or `any`: a kernel only allocates in the memories of its core."""
     for number, argument in enumerate(kernel.scratch):
         if (space := memory_space(argument.type)) in _ALLOCATED:
             continue
@@ -107,7 +109,7 @@ def check_scratch(kernel: Kernel) -> None:
 
 
 def _scalar(op: memref.LoadOp | memref.StoreOp, target: Target) -> None:
-    """The scalar unit reaches SMEM only."""
+    """Refuses scalar loads and stores outside of SMEM."""
     space = memory_space(op.memref.type)
     if space in ("smem", None):
         return
@@ -123,7 +125,7 @@ def _scalar(op: memref.LoadOp | memref.StoreOp, target: Target) -> None:
 
 
 def _other_space(op: memref.MemorySpaceCastOp, target: Target) -> None:
-    """A ref stays where it is: `any` may be said to be HBM."""
+    """Refuses casts to another memory space, except from `any` to HBM."""
     source, result = (memory_space(value.type) for value in (op.operands[0], op.results[0]))
     if source != result and (source, result) != ("any", "hbm"):
         raise refusal(
@@ -134,7 +136,7 @@ def _other_space(op: memref.MemorySpaceCastOp, target: Target) -> None:
 
 
 def _size(op: memref.DimOp, target: Target) -> None:
-    """A dimension that the ref has."""
+    """Refuses `memref.dim` of a dimension that the ref does not have."""
     kind, dim = cast(AnyMemRef, op.source.type), constant_of(op.index)
     if dim is not None and not 0 <= dim < kind.get_num_dims():
         raise refusal(
@@ -145,7 +147,7 @@ def _size(op: memref.DimOp, target: Target) -> None:
 
 
 def _unplaced(op: memref.DimOp | memref.CastOp, target: Target) -> None:
-    """The compiler decides where `any` is, and does not tell these."""
+    """Refuses operations on refs in `any` through which the compiler cannot track its choice."""
     if memory_space(op.operands[0].type) == "any":
         raise refusal(
             op, "memory-space", f"{in_words(op)} of a ref in any is not supported",
@@ -156,7 +158,7 @@ def _unplaced(op: memref.DimOp | memref.CastOp, target: Target) -> None:
 
 
 def _unlaid(op: tpu.ReinterpretCastOp | tpu.AssumeLayoutOp, target: Target) -> None:
-    """Layouts are not chosen yet."""
+    """Refuses operations about layouts, which are not chosen yet in this form."""
     raise refusal(
         op, "view-layout", f"{op.name} is not supported before layouts are chosen",
         "it speaks of the layout of its operand in memory or registers",
@@ -165,7 +167,7 @@ def _unlaid(op: tpu.ReinterpretCastOp | tpu.AssumeLayoutOp, target: Target) -> N
 
 
 def _squeezed(op: tpu.MemrefSqueezeOp, target: Target) -> None:
-    """A dimension of size 1 that is padded stays: lanes, and rows that share words."""
+    """Refuses to squeeze a dimension of size 1 that is padded in memory: lanes, and packed rows."""
     source, result = op.input.type, op.result.type
     array = array_of(op.input, target)
     if array is None:
@@ -184,7 +186,7 @@ def _squeezed(op: tpu.MemrefSqueezeOp, target: Target) -> None:
 
 
 def _printed(op: tpu.LogBufferOp, target: Target) -> None:
-    """The compiler prints VMEM."""
+    """Refuses to print buffers outside of VMEM."""
     space = memory_space(op.input.type)
     if space not in ("vmem", None):
         raise refusal(
@@ -195,12 +197,13 @@ def _printed(op: tpu.LogBufferOp, target: Target) -> None:
 
 
 def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
-    """A ref is reshaped where it lies: rows of one column of tiles, or whole tiles of rows.
+    """Refuses reshapes of refs that would move elements in memory.
 
-    A block of 32-bit words in one column of tiles may be tiled by single rows, which leaves no
-    padding between them in what the kernel allocates; one that is seen as another type keeps the
-    tiles of its own, and so does a part of packed rows. What is only transferred may have the
-    rows of its tiles of words in several dimensions.
+    Legal are reshapes of arrays of one column of tiles whose rows are adjacent, and those that keep
+    tiles whole. A block of 32-bit words in one column of tiles may be tiled by single rows; if the
+    kernel allocates it, there is no padding between them. A bitcast ref keeps the tiles of its
+    array, and so does a slice of packed rows. A ref that is only transferred may have tiles of
+    words with rows in several dimensions.
     """
     kinds, views = (op.input.type, op.result.type), list(views_behind(op.input, *VIEWS))
     block = cast(SSAValue[AnyMemRef], views[-1].operands[0]) if views else op.input

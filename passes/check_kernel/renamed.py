@@ -1,10 +1,12 @@
-"""Branches that give registers they only rename, or values that were computed before them.
+"""Refuses branches that only rearrange registers, or recompute values from before them.
 
-MLIR makes a selection of what both ways of an `scf.if` know before it, and so does the TPU
-compiler, once vectors are registers: `lax.cond(p, lambda: concatenate([x[8:], x[:8]]), lambda: x)`
-computes nothing, but moves registers. Of whole vectors it takes such selections, of registers it
-does not (asked of libtpu 0.0.51 for v5e, v6e and v7x). Nor does it where the selection only shows
-once common subexpressions are gone, as in `w = x + 1; lax.cond(p, lambda: x + 1, lambda: x) + w`.
+If both sides of an `scf.if` yield values from before it, MLIR replaces it by a selection. The TPU
+compiler does so again when vectors have become registers, but has no selection of registers by a
+scalar condition: it fails on `lax.cond(p, lambda: concatenate([x[8:], x[:8]]), lambda: x)`, which
+computes nothing but takes registers in another order. It also fails if both sides yield such values
+only after common subexpressions are removed:
+`w = x + 1; lax.cond(p, lambda: x + 1, lambda: x) + w`.
+Asked of libtpu 0.0.51 for v5e, v6e and v7x.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _MOST_REGISTERS = 4096
 
 
 def renamed_by_branches(op: scf.IfOp, target: Target) -> None:
-    """Refuses results of which a register is another one on each way, and computed on none."""
+    """Refuses results with a register that differs between the sides, and is computed on none."""
     if len(op.regions) < 2 or not all(region.blocks for region in op.regions):
         return
     ends = [region.block.last_op for region in op.regions]
@@ -44,7 +46,7 @@ def renamed_by_branches(op: scf.IfOp, target: Target) -> None:
         if not isinstance(result.type, VectorType) or not _is_judged(result):
             continue
         ways = [end.operands[number] for end in ends if end is not None]
-        # What is not made inside is a selection of whole vectors at once.
+        # If neither value is made inside, MLIR makes a selection of whole vectors, which is legal.
         if len(ways) < 2 or not any(_is_inside(way, op) and not is_constant(way) for way in ways):
             continue
         if not lie_alike(ways[0], ways[1], target) or equal_values(*ways):
@@ -64,7 +66,7 @@ def renamed_by_branches(op: scf.IfOp, target: Target) -> None:
 
 
 class RepeatedByBranches:
-    """The rule of results that are computed before branches, for one function."""
+    """The rule about values that are recomputed in branches, for one function."""
 
     def __init__(self, function: func.FuncOp) -> None:
         self._function = function
@@ -74,7 +76,7 @@ class RepeatedByBranches:
         return EarlierValues(self._function)
 
     def check(self, op: scf.IfOp, target: Target) -> None:
-        """Refuses results that are computed before the branches on both ways, and again inside."""
+        """Refuses results that both sides have from before `op`, but that one computes again."""
         if len(op.regions) < 2 or not all(region.blocks for region in op.regions):
             return
         ends = [region.block.last_op for region in op.regions]
@@ -82,7 +84,7 @@ class RepeatedByBranches:
             ways = [end.operands[number] for end in ends if end is not None]
             if not isinstance(result.type, VectorType) or len(ways) < 2:
                 continue
-            # What is not computed again is a selection of whole vectors at once.
+            # If neither is computed again, MLIR makes a selection of whole vectors, which is legal.
             if not any(_is_inside(way, op) and not is_constant(way) for way in ways):
                 continue
             before = [self._before(way, op) for way in ways]
@@ -101,7 +103,7 @@ class RepeatedByBranches:
                 )  # fmt: skip
 
     def _before(self, value: SSAValue, op: scf.IfOp) -> SSAValue | None:
-        """`value`, or what equals it, in front of `op`; constants may lie anywhere."""
+        """`value` if it is from before `op` or constant, else an equal one from before; or None."""
         if not _is_inside(value, op) or is_constant(value):
             return value
         return self._earlier.find(value, op)

@@ -1,7 +1,7 @@
-"""Rotations by amounts that differ along a dimension; `--allow-beyond-reference` lifts these.
+"""Refuses rotations whose amount differs along a dimension (`pltpu.roll` with a stride).
 
-Every rule was established by asking the real compiler (libtpu 0.0.51, v4 to v7x) about kernels of
-one rotation, of ranks 2 to 4, f32, bf16 and i8.
+`--allow-beyond-reference` lifts all but `rotation_along_lanes`. Every rule was found by asking
+libtpu 0.0.51 (v4 to v7x) about kernels of one rotation, of ranks 2 to 4, f32, bf16 and i8.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ANY_AMOUNTS = (
     "with n = x.shape[axis] and amounts = (amount + stride * "
     "lax.broadcasted_iota(jnp.int32, x.shape, stride_axis)) % n",
 )
-"""What to write for rotations by different amounts, whatever they differ along."""
+"""Advice: what to write for rotations by different amounts, along any dimension."""
 
 
 def rotation_along_lanes(op: tpu.DynamicRotateOp, target: Target) -> None:
-    """The columns of a matrix go round together: no unit rotates each by an amount of its own."""
+    """Refuses a stride along the lanes: no unit rotates each column by its own amount."""
     if op.stride is None or op.stride_dimension is None:
         return
     shape = cast("VectorType[Attribute]", op.operands[0].type).get_shape()
@@ -41,8 +41,11 @@ def rotation_along_lanes(op: tpu.DynamicRotateOp, target: Target) -> None:
 
 
 def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
-    """A stride along leading dimensions is a rotation for each index; one along rows takes the
-    cross-lane unit's own stride, which is fixed when the kernel is compiled."""
+    """Refuses strides along rows that the cross-lane unit does not have, and partial registers.
+
+    A stride along a leading dimension is a separate rotation for each index. A stride along rows is
+    a feature of the cross-lane unit, which needs a constant amount.
+    """
     if op.stride is None or op.stride_dimension is None:
         return
     kind = cast("VectorType[Attribute]", op.operands[0].type)
@@ -83,7 +86,7 @@ def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
 
 
 def _within_register(op: tpu.DynamicRotateOp, amount: int, stride: int) -> None:
-    """The amounts of the rows of one register begin within its lanes, and end there."""
+    """Refuses a stride for which the rows of one register would be rotated by over 128 lanes."""
     kind = cast("VectorType[Attribute]", op.operands[0].type)
     rows, held = kind.get_shape()[-2], SUBLANES * packing(bit_width(kind))
     most = max((amount + first * stride) % LANES for first in range(0, rows, held))

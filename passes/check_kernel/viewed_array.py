@@ -1,4 +1,4 @@
-"""The array that a ref is a part of, and in which tiles it lies for the TPU compiler."""
+"""The array of which a view is a part, and the rows of its tiles in the TPU compiler."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ _TILED = ("any", "hbm", "vmem", "smem")
 
 @dataclass(frozen=True)
 class Array:
-    """The array a view is of, and which of its dimensions each dimension of the view is."""
+    """The array behind a view."""
 
     type: AnyMemRef
+    """Its type, after bitcasts and reshapes."""
     dims: tuple[int, ...]
+    """For each dimension of the view, the dimension of the array that it is."""
     tile: int
-    """Rows of a tile, as words of the array's present type are counted."""
+    """Rows of one of its tiles, in elements of `type`."""
 
 
 def array_of(view: SSAValue, target: Target) -> Array | None:
-    """What `view` is a part of; None for memories without tiles and for other ways to see them."""
+    """The array of which `view` is a part; None in memories without tiles, and behind views whose
+    tiles are not known."""
     owner = view.owner
     if isinstance(owner, tpu.MemrefSliceOp):
         return array_of(owner.mem_ref, target)
@@ -53,7 +56,7 @@ def array_of(view: SSAValue, target: Target) -> Array | None:
 
 
 def _as_other_type(array: Array | None, view: AnyMemRef) -> Array | None:
-    """The array seen as elements of another width: its tiles keep their words."""
+    """The array behind a bitcast to the type of `view`: its tiles keep their words."""
     if array is None or len(array.type.get_shape()) < 2:
         return None
     old, new = bit_width(array.type), bit_width(view)
@@ -65,7 +68,7 @@ def _as_other_type(array: Array | None, view: AnyMemRef) -> Array | None:
 
 
 def _reshaped(array: Array | None, op: tpu.MemrefReshapeOp) -> Array | None:
-    """A whole array of packed or wide rows in another shape: its tiles stay, with all lanes."""
+    """The array behind a reshape of a whole array that keeps the last dimension; else None."""
     old, new = op.input.type.get_shape(), op.result.type.get_shape()
     if array is None or array.type.get_shape() != old or min(len(old), len(new)) < 2:
         return None
@@ -74,7 +77,7 @@ def _reshaped(array: Array | None, op: tpu.MemrefReshapeOp) -> Array | None:
     tile = array.tile
     if packing(bit_width(op.result.type)) == 1:
         if old[-1] <= LANES:
-            # Rows of one column of tiles follow each other.
+            # In one column of tiles, rows are adjacent.
             return replace(array, type=op.result.type, dims=tuple(range(len(new))), tile=1)
         folded = tiling_in_shape(array, new)
         if folded is None or len(folded.first) > 2:
@@ -84,13 +87,13 @@ def _reshaped(array: Array | None, op: tpu.MemrefReshapeOp) -> Array | None:
 
 
 def tiling_in_shape(array: Array, shape: tuple[int, ...]) -> Tiling | None:
-    """The tiling of `array`, of words, seen in another shape."""
+    """The tiling of `array`, of 32-bit elements, reshaped to `shape`; None if there is none."""
     old, tile = array.type.get_shape(), (array.tile, LANES)
     return refolded(Tiling((tile,), contiguous_strides(old, tile)), old, shape)
 
 
 def _kept(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
-    """The dimensions that a squeeze keeps, from the last one; None if that is not all."""
+    """The dimensions of shape `old` that a squeeze to `new` keeps; None if it is no squeeze."""
     kept: list[int] = []
     left = list(new)
     for dim in reversed(range(len(old))):
