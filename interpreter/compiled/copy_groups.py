@@ -100,21 +100,25 @@ def _start_of(wait: tpu.WaitDma2Op) -> tpu.EnqueueDmaOp | None:
         op = op.prev_op
     if not isinstance(op, tpu.EnqueueDmaOp) or not is_plain(op):
         return None
-    ends = zip(_ends(op), _ends(wait), strict=True)
-    if not all(_are_same(one, other) for one, other in ends):
+    if not serves(wait, op):
         return None
     between = op.next_op
     while between is not None and between is not wait:
-        if _is_view(between) and not _serves(between, wait):
+        if _is_view(between) and not _is_only_for(between, wait):
             return None
         between = between.next_op
     return op
 
 
-def _serves(view: Operation, wait: tpu.WaitDma2Op) -> bool:
-    """Whether nobody but `wait`, or views that serve it, uses `view`."""
+def serves(wait: tpu.WaitDma2Op, start: tpu.EnqueueDmaOp) -> bool:
+    """Whether `wait` certainly has the semaphore and the ends of `start`."""
+    return all(map(_are_same, _ends(start), _ends(wait)))
+
+
+def _is_only_for(view: Operation, wait: tpu.WaitDma2Op) -> bool:
+    """Whether nobody but `wait`, or views that only it uses, uses `view`."""
     users = [use.operation for use in view.results[0].uses]
-    return all(user is wait or (_is_view(user) and _serves(user, wait)) for user in users)
+    return all(user is wait or (_is_view(user) and _is_only_for(user, wait)) for user in users)
 
 
 def _ends(op: tpu.EnqueueDmaOp | tpu.WaitDma2Op) -> list[SSAValue]:

@@ -1,8 +1,9 @@
-"""Loops that do nothing but copy parts of arrays, each copy awaited at once.
+"""Loops that do nothing but copy parts of arrays, all of which have landed after each turn.
 
-Where such copies begin is arithmetic on the index of the loop and on tables of numbers, so it can
-be computed for all turns at once: an operation on a scalar means what the same operation means on
-an array of what the scalar is in each turn.
+Each copy is awaited at once, or several fly together and are awaited then. Where such copies begin
+is arithmetic on the index of the loop and on tables of numbers, so it can be computed for all turns
+at once: an operation on a scalar means what the same operation means on an array of what the scalar
+is in each turn.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.promises import is_rounded
 from pallasite.dialects.scf import ForOp
 from pallasite.dialects.types import memory_space
-from pallasite.interpreter.compiled.copy_groups import CopyGroup
+from pallasite.interpreter.compiled.copy_groups import CopyGroup, serves
 from pallasite.interpreter.compiled.inline import bits_of, is_quiet
-from pallasite.interpreter.machine.bulk_copies import Computed, Copies, CopyLoop, Loaded
+from pallasite.interpreter.machine.bulk_copies import Computed, Copies, CopyLoop, Flight, Loaded
 from pallasite.interpreter.machine.part_copies import Copier
 from pallasite.interpreter.meanings import Facts, Function, lookup
 from pallasite.interpreter.values import Array
@@ -59,16 +60,55 @@ def copy_loop(
             steps.append(Computed(_promised(member), places))
         else:
             steps.append(Computed(_on_arrays(member, facts), places))
-    copies: list[Copies] = []
-    for group, call in zip(groups, calls, strict=True):
-        semaphore, source, target = map(place, group.roots)
-        if group.start is None or group.wait is None or any(r in inner for r in group.roots):
-            return None
-        at, awaited_at = source_location(group.start), source_location(group.wait)
-        starts = tuple(map(place, group.starts))
-        copies.append(Copies(call, (semaphore, source, target), starts, at, awaited_at))
+    together = _flights(groups)
+    if together is None or any(root in inner for group in groups for root in group.roots):
+        return None
+    call_of = dict(zip(groups, calls, strict=True))
+    flights: list[Flight] = []
+    for started, waits in together:
+        copies: list[Copies] = []
+        for group in started:
+            semaphore, source, target = map(place, group.roots)
+            assert group.start is not None
+            starts, at = tuple(map(place, group.starts)), source_location(group.start)
+            copies.append(Copies(call_of[group], (semaphore, source, target), starts, at))
+        awaits = tuple([(started.index(group), source_location(wait)) for group, wait in waits])
+        flights.append(Flight(tuple(copies), awaits))
     types = [_type_of(value) for value in given]
-    return CopyLoop(type, steps, copies, types, cost), list(given)
+    return CopyLoop(type, steps, flights, types, cost), list(given)
+
+
+def _flights(
+    groups: Sequence[CopyGroup],
+) -> list[tuple[list[CopyGroup], list[tuple[CopyGroup, tpu.WaitDma2Op]]]] | None:
+    """The copies that fly together, with their waits in order; None if some are still in flight
+    when others are started, or after a turn."""
+    found: list[tuple[list[CopyGroup], list[tuple[CopyGroup, tpu.WaitDma2Op]]]] = []
+    left: list[CopyGroup] = []
+    """Copies of the last flight that nobody has waited for."""
+    for group in groups:
+        if group.start is not None:
+            if not left:
+                found.append(([], []))
+            started, waits = found[-1]
+            if waits:
+                return None
+            started.append(group)
+            left.append(group)
+        if group.wait is not None:
+            one = next((one for one in left if _serves(group, one)), None)
+            if one is None:
+                return None
+            left.remove(one)
+            found[-1][1].append((one, group.wait))
+    return None if left else found
+
+
+def _serves(one: CopyGroup, other: CopyGroup) -> bool:
+    """Whether the wait of `one` is for what `other` starts."""
+    if one.wait is None or other.start is None:
+        return False
+    return one is other or serves(one.wait, other.start)
 
 
 def _is_read_only(op: Operation) -> bool:

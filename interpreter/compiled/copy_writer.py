@@ -80,7 +80,7 @@ class CopyWriter(SlimWriter, ABC):
         """A call that does all turns of a loop of copies, and says whether it has."""
         block = op.body.block
         groups = [group for member in block.ops if (group := self._copies.get(member)) is not None]
-        if self._is_general or any(group.start is None or group.wait is None for group in groups):
+        if self._is_general:
             return None
         calls = [self._call_of(group) for group in groups]
         found = copy_loop(op, groups, calls, self.program.facts, driver.steps_of(block))

@@ -1,4 +1,4 @@
-"""Loops of copies that are awaited at once, all turns of which are done together.
+"""Loops of copies that have landed at the end of each turn, all turns of which are done together.
 
 What such a loop leaves does not depend on the order of its turns, if what it writes is read by
 none, and if of several copies to one place the last is the one that is made. `CopyLoop` looks at
@@ -52,20 +52,26 @@ class Computed(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """A copy and its wait in each turn: places of the refs where its paths begin, and of the starts
-    that these take."""
+    """A copy in each turn: places of the refs where its paths begin, and of the starts that these
+    take."""
 
     copier: Copier
     ends: tuple[int, int, int]
     starts: tuple[int, ...]
     at: SourceLocation | None
-    awaited_at: SourceLocation | None
+
+
+class Flight(NamedTuple):
+    """Copies that are all started before the first wait for one of them."""
+
+    copies: tuple[Copies, ...]
+    awaits: tuple[tuple[int, SourceLocation | None], ...]
+    """Which copy each wait is for, and where it is."""
 
 
 class Bulk(NamedTuple):
-    """All turns of one copy."""
+    """All turns of one copy, or of several of a flight between the same two arrays."""
 
-    copies: Copies
     starts: list[Places]
     session: Session
     move: Move
@@ -74,13 +80,15 @@ class Bulk(NamedTuple):
     write: Places
     semaphores: list[tuple[int, Semaphore]]
     """Those that are used, and in which turn the last time."""
+    members: list[int]
+    """Which copies of the flight they are."""
 
 
 class CopyLoop:
     """A loop that only copies."""
 
     def __init__(
-        self, index: Any, steps: Sequence[Loaded | Computed], copies: Sequence[Copies],
+        self, index: Any, steps: Sequence[Loaded | Computed], flights: Sequence[Flight],
         given: Sequence[Any], cost: int,
     ) -> None:  # fmt: skip
         """`index` and `given` are the types of the index and of the scalars that the loop is given,
@@ -91,7 +99,7 @@ class CopyLoop:
         """
         self._index = index
         self._steps = tuple(steps)
-        self._copies = tuple(copies)
+        self._flights = tuple(flights)
         self._given = tuple(given)
         self._cost = cost
 
@@ -116,30 +124,42 @@ class CopyLoop:
             if value is None:
                 return False
             values[place] = value
-        bulks: list[Bulk] = []
-        for copies in self._copies:
-            bulk = _bulk(core, copies, values, count)
-            if bulk is None:
+        found: list[tuple[Flight, list[Bulk]]] = []
+        for flight in self._flights:
+            bulks = _bulks(core, flight, values, count)
+            if bulks is None:
                 return False
-            bulks.append(bulk)
-        if not _are_apart(bulks):
+            found.append((flight, bulks))
+        if not _are_apart([bulk for _, bulks in found for bulk in bulks]):
             return False
-        self._copy(core, bulks, count)
+        for _, bulks in found:
+            for bulk in bulks:
+                _copy(bulk)
+        _note(core, found, count)
         budget.left -= count * self._cost
         return True
 
-    def _copy(self, core: Core, bulks: Sequence[Bulk], count: int) -> None:
-        engine = core.machine.engine
-        uses: list[tuple[int, int, Semaphore]] = []
-        for number, bulk in enumerate(bulks):
-            _copy(bulk)
-            engine.started += count
-            engine.bits += count * bulk.move.bits
-            uses += [(turn, number, semaphore) for turn, semaphore in bulk.semaphores]
-        for _, number, semaphore in sorted(uses, key=lambda use: use[:2]):
-            copies = bulks[number].copies
-            semaphore.credited_by, semaphore.credited_at = core, copies.at
-            semaphore.taken_at = copies.awaited_at
+
+def _note(core: Core, flights: Sequence[tuple[Flight, Sequence[Bulk]]], count: int) -> None:
+    """Notes what copies leave beside their elements."""
+    engine = core.machine.engine
+    credited: list[tuple[tuple[int, int, int], Semaphore, SourceLocation | None]] = []
+    taken: list[tuple[tuple[int, int, int], Semaphore, SourceLocation | None]] = []
+    for number, (flight, bulks) in enumerate(flights):
+        engine.started += count * len(flight.copies)
+        for bulk in bulks:
+            engine.bits += count * len(bulk.members) * bulk.move.bits
+            waits = [n for n, (one, _) in enumerate(flight.awaits) if one in bulk.members]
+            first, last = bulk.members[0], waits[-1]
+            at, awaited_at = flight.copies[first].at, flight.awaits[last][1]
+            for turn, semaphore in bulk.semaphores:
+                # Those of one semaphore land the newest first.
+                credited.append(((turn, number, -first), semaphore, at))
+                taken.append(((turn, number, last), semaphore, awaited_at))
+    for _, semaphore, at in sorted(credited, key=lambda use: use[0]):
+        semaphore.credited_by, semaphore.credited_at = core, at
+    for _, semaphore, at in sorted(taken, key=lambda use: use[0]):
+        semaphore.taken_at = at
 
 
 def _loaded(table: Ref, index: Sequence[Array]) -> Array | None:
@@ -157,32 +177,59 @@ def _loaded(table: Ref, index: Sequence[Array]) -> Array | None:
     return table.buffer.bytes.view(storage)[np.reshape(offset, -1)]
 
 
-def _bulk(core: Core, copies: Copies, values: Sequence[Any], count: int) -> Bulk | None:
-    """All turns of `copies`; None if one is unusual, or would fail."""
-    copier = copies.copier
-    semaphore, source, target = (values[place] for place in copies.ends)
+def _bulks(core: Core, flight: Flight, values: Sequence[Any], count: int) -> list[Bulk] | None:
+    """All turns of the copies of `flight`; None if one is unusual, or would fail."""
+    engine = core.machine.engine
+    if len(engine.flying) + len(flight.copies) > engine.limit:
+        return None
+    alike: dict[int, list[int]] = {}
+    """The copies by the place of their target."""
+    for number, copies in enumerate(flight.copies):
+        alike.setdefault(copies.ends[2], []).append(number)
+    found: list[Bulk] = []
+    for members in alike.values():
+        bulk = _bulk(core, flight, members, values, count)
+        if bulk is None:
+            return None
+        found.append(bulk)
+    return found
+
+
+def _bulk(
+    core: Core, flight: Flight, members: list[int], values: Sequence[Any], count: int
+) -> Bulk | None:
+    """All turns of some copies of `flight` to one array; None if one is unusual, or would fail."""
+    all_copies = [flight.copies[number] for number in members]
+    copier, ends = all_copies[0].copier, all_copies[0].ends
+    semaphore, source, target = (values[place] for place in ends)
     move = copier.move(semaphore, source, target)
     if move is None or move.bits > 8 * MOST_BYTES or source.buffer is target.buffer:
         return None
-    every = np.zeros(count, np.int64)
-    starts = [every + values[place] for place in copies.starts]
+    if any(
+        other.ends != ends or not move.is_like(other.copier.move(semaphore, source, target))
+        for other in all_copies[1:]
+    ):
+        return None
+    # Of one turn, the newest lands first.
+    given = [[values[place] for place in copies.starts] for copies in reversed(all_copies)]
+    each = len(members)
+    starts = [_in_turn(numbers, count) for numbers in zip(*given, strict=True)]
     for start, last in zip(starts, move.lasts, strict=True):
         if ((start < 0) | (start > last)).any():
             return None
-    if not _meet_or_are_same(copier.paths[2], starts) or target.buffer.is_adopted:
+    cuts = [_cuts(copies.copier.paths[2]) for copies in all_copies]
+    if any(other != cuts[0] for other in cuts) or not _meet_or_are_same(cuts[0], starts):
         return None
-    if move.bits == target.buffer.size * 8:
+    if target.buffer.is_adopted or move.bits == target.buffer.size * 8:
         return None
     # In the first turn both are there for the first time.
     _ = source.buffer.bytes, target.buffer.bytes
     session = copier.session(core, semaphore, source, target)
-    engine = session.engine
-    if engine is None or source.buffer.freed or target.buffer.freed:
+    if session.engine is None or source.buffer.freed or target.buffer.freed:
         return None
     if session.move is None or session.boxes is not None:
         return None
-    if len(engine.flying) >= engine.limit:
-        return None
+    every = np.zeros(count * each, np.int64)
     read, write, number = every.copy(), every.copy(), every + session.first
     for start, (_, one, other, step) in zip(starts, session.steps, strict=True):
         read += start * one
@@ -198,17 +245,34 @@ def _bulk(core: Core, copies: Copies, values: Sequence[Any], count: int) -> Bulk
         write += blocks * other
         residues.append(int(rest[0]))
     views = copier.views(session, tuple(residues))
-    found = _semaphores(core, number)
-    if views is None or views.parts or found is None:
+    numbers = number.reshape(count, each)
+    # Those of several semaphores land in the order of the waits.
+    if views is None or views.parts or (numbers != numbers[:, :1]).any():
         return None
-    return Bulk(copies, starts, session, move, views, read, write, found)
+    semaphores = _semaphores(core, numbers[:, 0])
+    if semaphores is None:
+        return None
+    return Bulk(starts, session, move, views, read, write, semaphores, members)
 
 
-def _meet_or_are_same(path: Path, starts: Sequence[Places]) -> bool:
-    """Whether of the parts that `path` leads to any two are the same, or have nothing in common."""
-    cuts = [
+def _in_turn(numbers: Sequence[Array], count: int) -> Places:
+    """What some values are in the first turn, then what they are in the second one, and so on."""
+    found = np.empty((count, len(numbers)), np.int64)
+    for place, number in enumerate(numbers):
+        found[:, place] = number
+    return found.reshape(-1)
+
+
+def _cuts(path: Path) -> list[Cut]:
+    """The steps of a path that begin where something given says."""
+    return [
         step for step in path if isinstance(step, Cut) and any(p is not None for p in step.places)
     ]
+
+
+def _meet_or_are_same(cuts: Sequence[Cut], starts: Sequence[Places]) -> bool:
+    """Whether of the parts to which a path with these `cuts` leads any two are the same, or have
+    nothing in common."""
     if len(cuts) > 1:
         return False
     return not any(

@@ -65,6 +65,13 @@ class Move:
             return False
         return all(step >= 0 and step * bits % WORD == 0 for step, bits in steps)
 
+    def is_like(self, other: Move | None) -> bool:
+        """Whether `other` copies the same parts for the same starts, with the same semaphore."""
+        if other is None or other.lasts != self.lasts:
+            return False
+        one, two = ((m.semaphore, m.source, m.target) for m in (self, other))
+        return one == two
+
     def route(self, residues: Residues) -> Route | None:
         """How the first of those parts is copied of which the turns leave `residues`."""
         if residues not in self.routes:
