@@ -82,6 +82,31 @@ def added(x: Any, o: Any) -> None:
     o[...] += x[...]
 
 
+def guarded(guard: Any) -> Any:
+    def body(x: Any, o: Any) -> None:
+        guard(pl.program_id(0) >= 0, lambda: scaled(x, o))
+
+    return call(body, X, grid=(2,), in_specs=[ROWS], out_specs=ROWS)
+
+
+def guards_like_a_context(condition: Any, store: Any) -> None:
+    with pl.when(condition):
+        store()
+
+
+def copied(take: Any) -> Any:
+    def body(x: Any, o: Any, to: Any, done: Any) -> None:
+        o[...] = take(pltpu.async_copy(x, to, done), to)
+
+    scratch = [pltpu.VMEM(X.shape, X.dtype), pltpu.SemaphoreType.DMA]
+    return call(body, X, in_specs=[ANYWHERE], scratch_shapes=scratch)
+
+
+def waited_for(copy: Any, to: Any) -> Any:
+    copy.wait()
+    return to[...]
+
+
 LIMIT = 64 * 2**20
 FAULTS: dict[str, Fault] = {
     "a parameter of GPUs": (
@@ -125,6 +150,24 @@ FAULTS: dict[str, Fault] = {
     "a copy without a semaphore": (
         copies_with, "scratch_shapes=[pltpu.SemaphoreType.DMA]",
         lambda: copies_with(pltpu.SemaphoreType.DMA), X,
+    ),
+    "a guard like a context": (
+        lambda: guarded(guards_like_a_context), "write @pl.when(condition) above def _(): ...",
+        lambda: guarded(lambda condition, store: pl.when(condition)(store)), 2 * X,
+    ),
+    "a copy as a value": (
+        lambda: copied(lambda copy, to: copy), "start() and wait(), then target[...]",
+        lambda: copied(waited_for), X,
+    ),
+    "a ref of the program": (
+        lambda: call(scaled, jax.new_ref(X)), "pass what the ref holds, ref[...]",
+        lambda: call(scaled, jax.new_ref(X)[...]), 2 * X,
+    ),
+    "a pipeline outside of a kernel": (
+        lambda: pltpu.emit_pipeline(scaled, grid=(2,), in_specs=[ROWS], out_specs=[ROWS])(X, X),
+        "a pipeline is for a kernel, and copies blocks of refs",
+        lambda: call(pltpu.emit_pipeline(scaled, grid=(2,), in_specs=[ROWS], out_specs=[ROWS]),
+            X, in_specs=[ANYWHERE], out_specs=ANYWHERE), 2 * X,
     ),
     "a ref as JAX's arrays are changed": (
         lambda: adds_in_place(lambda x, o: o.at[...].add(x[...])), "ref[i] += value",

@@ -28,6 +28,12 @@ FAULTS_OF_CALLS = (
         ("store to the ref of the output block: out[...] = value",),
     ),
     Fault(
+        TypeError,
+        "^Argument 'AsyncCopyDescriptor",
+        "a copy is no value: what it copies is in its target, when it was waited for",
+        ("write pltpu.make_async_copy(source, target, sem), start() and wait(), then target[...]",),
+    ),
+    Fault(
         ValueError,
         "Invalid out_shape type",
         "a result has a shape and a type",
@@ -264,6 +270,15 @@ FAULTS_OF_OTHER_THREADS = (
 
 FAULTS_OF_MAPS = (
     Fault(
+        TypeError,
+        r"AbstractRef\.update\(\) got an unexpected keyword",
+        "a pl.pallas_call takes arrays, and gives its kernel refs to them",
+        (
+            "pass what the ref holds, ref[...], and set it to the result",
+            "or change it in a kernel of pl.kernel or pl.core_map, which takes refs",
+        ),
+    ),
+    Fault(
         ValueError,
         "index_map returned a mutable array reference",
         "an index map returns numbers, of a prefetched table one that it reads",
@@ -367,17 +382,3 @@ FAULTS_OF_MAPPING = (
     ),
 )
 """What JAX says of a kernel over several devices, or under `jax.vmap`."""
-
-FAULTS_OF_RESULTS = (
-    Fault(
-        AttributeError,
-        "global_sharded_result_handler",
-        "the semaphores that a kernel returns are for other kernels of the same program: they are "
-        "no arrays that a program, or a call outside of one, could return",
-        (
-            "call the kernel that starts a transfer and the one that waits for it in one function "
-            "under jax.jit, which returns neither semaphore",
-        ),
-    ),
-)
-"""What JAX says of the results of a program."""

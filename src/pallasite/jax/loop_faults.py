@@ -41,6 +41,12 @@ FAULTS_OF_LOOPS = (
     ),
     Fault(
         TypeError,
+        "'function' object does not support the context manager protocol",
+        "@pl.when and @pl.loop are written above the function that they run",
+        ("write @pl.when(condition) above def _(): ..., with @ instead of with",),
+    ),
+    Fault(
+        TypeError,
         "cond_fun must return a boolean scalar",
         "a loop goes on or ends for the whole kernel",
         ("reduce the values that decide: jnp.max(x) < limit",),

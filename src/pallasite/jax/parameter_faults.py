@@ -95,3 +95,17 @@ FAULTS_OF_CORES = (
     ),
 )
 """What JAX says of meshes of SparseCores on a chip without."""
+
+FAULTS_OF_RESULTS = (
+    Fault(
+        AttributeError,
+        "global_sharded_result_handler",
+        "the semaphores that a kernel returns are for other kernels of the same program: they are "
+        "no arrays that a program, or a call outside of one, could return",
+        (
+            "call the kernel that starts a transfer and the one that waits for it in one function "
+            "under jax.jit, which returns neither semaphore",
+        ),
+    ),
+)
+"""What JAX says of the results of a program."""

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 from jax._src.pallas import core as pallas_core
 from jax._src.pallas import mpmd, pallas_call
-from jax._src.pallas.mosaic import sc_core
+from jax._src.pallas.mosaic import pipeline, sc_core
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
@@ -32,7 +32,6 @@ from pallasite.jax.call_faults import (
     FAULTS_OF_LOWERED_KERNELS,
     FAULTS_OF_MAPPING,
     FAULTS_OF_MAPS,
-    FAULTS_OF_RESULTS,
     FAULTS_OF_STEPS,
 )
 from pallasite.jax.captured import replace_function
@@ -44,6 +43,7 @@ from pallasite.jax.parameter_faults import (
     FAULTS_OF_LIMITS,
     FAULTS_OF_NAMES,
     FAULTS_OF_PARAMETERS,
+    FAULTS_OF_RESULTS,
 )
 from pallasite.jax.places import (
     beginning,
@@ -72,6 +72,8 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     grid_spec.__init__ = _explained(simulating, grid_spec.__init__, FAULTS_OF_GRIDS)
     pallas_core._convert_out_shape_to_aval = _explained(simulating, result)
     pallas_core.axis_frame = _explained(simulating, step, FAULTS_OF_STEPS)
+    block: Any = pipeline._ref_to_value_aval
+    pipeline._ref_to_value_aval = _explained(simulating, block)
     parameters: Any = pltpu.CompilerParams
     parameters.__init__ = _explained(simulating, parameters.__init__, FAULTS_OF_PARAMETERS)
     replace_function(pl.kernel, lambda kernel: _explained(simulating, kernel, FAULTS_OF_KERNELS))

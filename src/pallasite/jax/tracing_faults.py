@@ -177,7 +177,7 @@ FAULTS = (
     Fault(
         AttributeError,
         "no attribute 'inner_aval'",
-        "a pipeline copies blocks of refs",
+        "a pipeline is for a kernel, and copies blocks of refs",
         ("pass the ref, and not its value ref[...]",),
     ),
     Fault(
