@@ -1,6 +1,8 @@
-"""What loads and stores of vectors must keep to: memory, alignment, masks, strides.
+"""Refuses illegal loads and stores of vectors: by memory, alignment, masks and strides.
 
 Vectors move between registers and VMEM in whole tiles (spec/vreg_lowering.md sections 5.6 and 8).
+So an index that is known only at run time must be proven to be a multiple of the tile, except where
+the TPU compiler can access single rows.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from pallasite.targets import Target
 
 
 def _vector_access(op: Operation, target: Target) -> None:
-    """Vectors move between registers and VMEM only."""
+    """Refuses vector accesses outside of VMEM."""
     base = base_of(op)
     space = memory_space(base.type)
     if space not in (None, "vmem"):
@@ -40,9 +42,10 @@ def _vector_access(op: Operation, target: Target) -> None:
 
 
 def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None:
-    """Strided accesses step over the rows of an array of one column of tiles, never over lanes.
+    """Refuses strides along lanes, and along rows of arrays with several columns of tiles.
 
-    One row, again and again (stride 0), is loaded of any whole number of tiles (libtpu 0.0.51).
+    A stride of 0, which loads one row repeatedly, is legal in arrays of any number of whole tiles
+    (libtpu 0.0.51). A strided access must begin at the first element of the rows.
     """
     strides = [int(s) for s in op.strides.get_values()]
     shape = cast(AnyMemRef, base_of(op).type).get_shape()
@@ -70,7 +73,8 @@ def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None
 def _packed_strides(
     op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[int], target: Target
 ) -> None:
-    """Rows of packed types are only loaded at a distance, by whole words, from known places."""
+    """Refuses strided accesses of packed types, except loads of whole words from constant
+    indices."""
     loading = not stores(op)
     value = cast("VectorType[Attribute]", value_of(op).type)
     p = packing(bit_width(value))
@@ -91,7 +95,8 @@ def _packed_strides(
 
 
 def _promises(numbers: Sequence[SSAValue]) -> bool:
-    """Whether a promise is among what constant `numbers` are computed from."""
+    """Whether a promise (`tpu.assume_multiple`) is among the values from which constant `numbers`
+    are computed."""
     values, seen = [*numbers], set[SSAValue]()
     while values:
         value = values.pop()
@@ -126,7 +131,7 @@ def _instead(
 
 
 def _chosen(dims: Sequence[Along]) -> list[str]:
-    """What to write for a store at a distance to known places."""
+    """Advice for a strided store at constant indices."""
     *rows, lanes = dims
     start, stride = lanes.start, lanes.stride
     whole = all(dim == Along(dim.size, 0, dim.size) for dim in rows)
@@ -159,7 +164,7 @@ def _one_by_one(strides: Sequence[int]) -> str:
 
 
 def _repeated(op: tpu.StridedLoadOp, strides: Sequence[int]) -> str:
-    """JAX for a load with strides of 0, of which each repeats one row."""
+    """The JAX expression for a load with strides of 0, each of which repeats one row."""
     shape = op.result.type.get_shape()
     taken: list[str] = []
     for index, size, stride in zip(op.indices, shape, strides, strict=True):
@@ -171,7 +176,8 @@ def _repeated(op: tpu.StridedLoadOp, strides: Sequence[int]) -> str:
 
 
 def _byte_masks(op: Operation, target: Target) -> None:
-    """A store of part of the rows of a one-dimensional register of bytes masks within words."""
+    """Refuses stores of rank 1 that do not cover whole rows of words, on targets that cannot mask
+    elements within a word."""
     type = cast("VectorType[Attribute]", value_of(op).type)
     shape = type.get_shape()
     if len(shape) != 1 or masks_elements(type, target):
@@ -190,16 +196,17 @@ def _byte_masks(op: Operation, target: Target) -> None:
 
 
 def _alignment(op: Operation, target: Target) -> None:
-    """A dynamic index along lanes or rows needs a proof of where in a tile it starts."""
+    """Refuses a dynamic index along lanes or rows whose offset in a tile is not known."""
     for dim, index, divisor in _dynamic_indices(op, target, large_halves=False):
         if remainder(index, divisor) is None:
             raise unproven(op, dim, divisor)
 
 
 def _whole_alignment(op: Operation, target: Target) -> None:
-    """The compiler wants it to start a tile: a multiple and something more is no proof.
+    """Refuses a dynamic index that is not proven to start a tile, as the TPU compiler does.
 
-    Rows of half words lie in larger tiles in some buffers.
+    It does not accept a known offset from the start of a tile either. In some buffers 16-bit rows
+    have larger tiles (`has_large_halves`).
     """
     base = base_of(op)
     large_halves = bit_width(base.type) == 16 and has_large_halves(base, target)
@@ -211,7 +218,8 @@ def _whole_alignment(op: Operation, target: Target) -> None:
 def _dynamic_indices(
     op: Operation, target: Target, *, large_halves: bool
 ) -> Iterator[tuple[int, SSAValue, int]]:
-    """The dimensions in which `op` must start a tile, with its index and the tile's extent."""
+    """The dimensions in which `op` must start a tile, each with its index and the elements of a
+    tile."""
     memref = cast(AnyMemRef, base_of(op).type)
     indices = cast(Any, op).indices
     shape = memref.get_shape()
@@ -230,10 +238,12 @@ def _dynamic_indices(
 
 
 def _short_rows(op: Operation, target: Target) -> None:
-    """A row at a place known at run time is reached in a wide array if it fills several tiles.
+    """Refuses a part of a single row, at an index known only at run time, that lies in one
+    register.
 
-    Asked of libtpu 0.0.51: one row of more than 128 columns may start anywhere, one that fits a
-    single register must start a tile, as several rows must.
+    Asked of libtpu 0.0.51: in arrays of over 128 columns, an access of more than 128 columns of one
+    row may start at any row; an access that fits a register must start at a tile, and so must one
+    of several rows.
     """
     memref = cast(AnyMemRef, base_of(op).type)
     shape, index = memref.get_shape(), cast(Any, op).indices
@@ -255,8 +265,8 @@ def _short_rows(op: Operation, target: Target) -> None:
 
 
 def _columns(array: SSAValue) -> int:
-    """The columns of what `array` is a part of: a part has its columns of tiles side by side with
-    the others."""
+    """The columns of the array of which `array` is a part: the tiles of a part lie beside the
+    array's other columns of tiles."""
     behind = (view.operands[0] for view in views_behind(array, *_BESIDE))
     return max(cast(AnyMemRef, ref.type).get_shape()[-1] for ref in (array, *behind))
 
@@ -267,10 +277,11 @@ _BESIDE = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefBitcastOp)
 def _divisor(
     memref: AnyMemRef, dim: int, loaded: Sequence[int], large_halves: bool, columns: int
 ) -> int:
-    """What a dynamic index of dimension `dim` must be a multiple of.
+    """The number of which a dynamic index of dimension `dim` must be a multiple.
 
-    Lanes always start a tile. Rows of 32-bit types may start anywhere if one row, or an array of
-    one column of tiles, is accessed; `columns` are those of the array, of which it may be a part.
+    Along lanes it is the tile. Rows of 32-bit types may start anywhere if one row is accessed, or
+    if the array has one column of tiles; `columns` is the number of columns of the array, of which
+    this ref may be a part.
     """
     shape, bits = memref.get_shape(), bit_width(memref)
     back = len(shape) - dim
@@ -287,11 +298,11 @@ def _divisor(
 
 
 def _rows_of_recast(array: SSAValue, target: Target) -> int | None:
-    """Rows of a tile of `array`, if it is an array seen in another shape, or as wider or narrower
-    elements: its tiles are those of that array.
+    """The rows of a tile of `array` if it is a bitcast or a reshape of another array, whose tiles
+    it keeps; else None.
 
-    Asked of libtpu 0.0.51 about all pairs of 32, 16, 8 and 4 bits in 128 and 256 columns. Single
-    rows of words in one column of tiles are tiles of their own.
+    Asked of libtpu 0.0.51 about all pairs of 32, 16, 8 and 4 bits in 128 and 256 columns. In one
+    column of tiles, single rows of words are tiles of their own.
     """
     views = list(views_behind(array, *VIEWS))
     source = views[-1].operands[0] if views else array
@@ -305,7 +316,7 @@ def _rows_of_recast(array: SSAValue, target: Target) -> int | None:
 
 
 def _no_addition(op: tpu.VectorStoreOp, target: Target) -> None:
-    """Raises `Unsupported` for a store that adds (libtpu: "not implemented: add to vmem")."""
+    """Refuses stores that add to memory (libtpu: "not implemented: add to vmem")."""
     if op.add.value.data:
         raise refusal(
             op, "store-add", "a store that adds to what is in memory is not for TensorCores",
@@ -315,8 +326,8 @@ def _no_addition(op: tpu.VectorStoreOp, target: Target) -> None:
 
 
 def _mask_type(op: tpu.VectorLoadOp | tpu.VectorStoreOp, target: Target) -> None:
-    """Raises `Unsupported` for a mask of numbers, on which libtpu 0.0.51 fails whatever they are
-    ("vmask->ProducesVmreg()"; JAX lowers `mask=` as it is)."""
+    """Refuses masks that are no booleans; libtpu 0.0.51 fails on all of them
+    ("vmask->ProducesVmreg()"), although JAX lowers any `mask=`."""
     if op.mask is not None and bit_width(op.mask.type) != 1:
         raise refusal(
             op, "mask-type", f"the mask of an access is {op.mask.type}",
@@ -326,7 +337,7 @@ def _mask_type(op: tpu.VectorLoadOp | tpu.VectorStoreOp, target: Target) -> None
 
 
 def _rank_rule(op: tpu.VectorStoreOp, target: Target) -> None:
-    """Raises `Unsupported` for vectors of lower rank than their memref.
+    """Refuses stores of vectors of lower rank than their memref.
 
     libtpu: "memref and vector rank mismatch"; `vector.store` has no such rule.
     """

@@ -1,6 +1,7 @@
-"""Conversions that the TPU compiler does not have; `--allow-beyond-reference` lifts these.
+"""Refuses conversions between element types that a target or the TPU compiler does not have.
 
-Asked of libtpu 0.0.51 for v4 to v7x, one kernel of one conversion each.
+`--allow-beyond-reference` lifts these rules, except `ROUNDING_RULES`. Asked of libtpu 0.0.51 for v4
+to v7x, one kernel for each conversion.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NEAREST, _TOWARDS_ZERO = tpu.RoundingMode.TO_NEAREST_EVEN, tpu.RoundingMode.TOW
 
 
 def _conversion(op: Operation, target: Target) -> None:
-    """Elements of some types are only moved: chips do not unpack and pack them."""
+    """Refuses conversions of element types that a target can only move (`Target.unconverted`)."""
     kinds = (op.operands[0].type, op.results[0].type)
     if not all(isinstance(kind, VectorType) for kind in kinds):
         return
@@ -38,7 +39,7 @@ def _conversion(op: Operation, target: Target) -> None:
 
 
 def _scale(op: Operation, target: Target) -> None:
-    """Powers of two without a sign are read from memory, never computed."""
+    """Refuses conversions to f8E8M0FNU, powers of two, which no TPU computes."""
     kind = op.results[0].type
     if isinstance(kind, VectorType) and str(cast("VectorType[Attribute]", kind).element_type) == (
         "f8E8M0FNU"
@@ -51,7 +52,8 @@ def _scale(op: Operation, target: Target) -> None:
 
 
 def _unpacked_floats(op: tpu.UnpackElementwiseOp, target: Target) -> None:
-    """Floats in words are unpacked by an instruction, integers by shifts."""
+    """Refuses to unpack floats that are narrower than a target's instruction does; integers are
+    unpacked by shifts."""
     packed = op.source_type
     if isinstance(packed, AnyFloat) and packed.bitwidth < target.interleaved_pack_bits:
         raise refusal(
@@ -65,7 +67,8 @@ def _unpacked_floats(op: tpu.UnpackElementwiseOp, target: Target) -> None:
 def _rounding_of_packed(
     op: arith.TruncFOp | tpu.TruncfOp | tpu.SitofpOp | tpu.UitofpOp, target: Target
 ) -> None:
-    """Packing rounds to the nearest even number; only for bfloat16 are bits cut off before."""
+    """Refuses rounding modes when packing: it rounds to the nearest even number, and for bfloat16
+    bits can be cut off before."""
     mode, kind = rounding_mode(op), op.result.type
     if bit_width(kind) == 32:
         return
@@ -83,7 +86,7 @@ def _rounding_of_packed(
 
 
 def _rounding_of_integer(op: tpu.SitofpOp | tpu.UitofpOp, target: Target) -> None:
-    """Floats that are made of integers are the nearest ones."""
+    """Refuses conversions of integers to floats with another rounding than to nearest even."""
     if rounding_mode(op) is not _NEAREST:
         raise refusal(
             op, "rounding-mode", f"{in_words(op)} rounds to the nearest even number only",
@@ -93,7 +96,8 @@ def _rounding_of_integer(op: tpu.SitofpOp | tpu.UitofpOp, target: Target) -> Non
 
 
 def _unsigned_fraction(op: tpu.FptouiOp, target: Target) -> None:
-    """Unsigned words are made by cutting the fraction off; narrower numbers are made as signed."""
+    """Refuses conversions of floats to unsigned words with another rounding than towards zero;
+    narrower integers are made as signed ones."""
     kind = op.result.type
     if bit_width(kind) == 32 and rounding_mode(op) is not _TOWARDS_ZERO:
         raise refusal(

@@ -1,11 +1,11 @@
-"""Vectors that lie along sublanes and would have to move into lanes, on chips that cannot.
+"""Refuses moving vectors from sublanes into lanes, on targets that cannot.
 
-A sum over the last dimension leaves its result spread over sublanes, or over registers: the last
-dimension of the result lies where rows or matrices of the source lay. Storing that as the last
-dimension, combining it with a vector whose last dimension lies along lanes, or reducing, joining or
-transposing it moves sublanes into lanes, for which the TPU compiler uses the gather along sublanes
-that v4 lacks (asked of libtpu 0.0.51). Our own lowering transposes instead, so the refusal yields
-to `--allow-beyond-reference`.
+A reduction over the last dimension leaves the last dimension of its result along the sublanes, or
+across registers, where rows or matrices of its operand lay: a "column". Storing a column as the
+last dimension, combining it with a vector along the lanes, or reducing, joining or transposing it
+moves sublanes into lanes. For that the TPU compiler uses a gather along sublanes, which v4 does not
+have (asked of libtpu 0.0.51). Our own lowering transposes instead, so `--allow-beyond-reference`
+lifts the refusal.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_columns(function: func.FuncOp, target: Target) -> None:
 
 
 class _Columns:
-    """The values of a function that lie along sublanes, and those that lie anywhere."""
+    """The columns among the values of a function, and values that fit any layout."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -66,8 +66,7 @@ class _Columns:
                 self._combine(op)
 
     def _stays(self, op: Operation) -> bool:
-        """Whether `op` takes parts of a column, or gives it a shape that still has a last
-        dimension."""
+        """Whether `op` slices or reshapes a column and leaves it along the sublanes."""
         if isinstance(op, vector.ExtractStridedSliceOp):
             return op.operands[0] in self.columns
         if isinstance(op, vector.MultiReductionOp):
@@ -79,7 +78,8 @@ class _Columns:
         return _restored(op) in self.columns or (start in self.columns and ends != (1,))
 
     def _combine(self, op: Operation) -> None:
-        """An elementwise operation on columns gives a column; splats fit any layout."""
+        """Records an elementwise operation: on columns it gives a column; splats fit any layout.
+        Refuses columns with others."""
         values = [v for v in op.operands if isinstance(v.type, VectorType) and not self._free(v)]
         alike = [v for v in values if v in self.alike]
         values = [v for v in values if v not in self.alike]
@@ -94,7 +94,7 @@ class _Columns:
         return value in self.anywhere or _splat(value)
 
     def _enter(self, loop: scf.ForOp) -> None:
-        """What a loop carries begins where its initial value lies."""
+        """Gives the arguments of a loop the layouts of their initial values."""
         for argument, value in zip(loop.body.block.args[1:], loop.iter_args, strict=True):
             if value in self.columns:
                 self.columns.add(argument)
@@ -141,8 +141,8 @@ def makes_column(op: Operation) -> bool:
 
 
 def _restored(op: Operation) -> SSAValue | None:
-    """The value of which `op` undoes other changes of shape; to reduce dimensions of size 1 is
-    one, too."""
+    """The value that `op` restores by undoing reshapes, or by reducing dimensions of size 1; else
+    None."""
     value = op.operands[0]
     while isinstance(before := value.owner, vector.ShapeCastOp):
         value = before.operands[0]
@@ -152,8 +152,8 @@ def _restored(op: Operation) -> SSAValue | None:
 
 
 def _of_rows_alike(op: vector.MultiReductionOp) -> bool:
-    """Whether `op` reduces lanes, and no rows, of what is kept once for all rows of a register: it
-    gives one row of results for all of them."""
+    """Whether `op` reduces the lanes, and not the rows, of a vector that is replicated over the
+    sublanes: its result is replicated, too."""
     dims = [int(d) for d in op.reduction_dims.get_values()]
     lanes = len(cast(AnyVector, op.source.type).get_shape()) - 1
     return lanes in dims and lanes - 1 not in dims and kept_once(op.source)[0]

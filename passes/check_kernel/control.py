@@ -1,4 +1,5 @@
-"""What a kernel asks of the core it runs on: its grid, logs, traces, switches and barriers.
+"""Refuses uses of the core that it does not have: program ids of other grids, logs, traces,
+switches, barriers.
 
 Asked of libtpu 0.0.51 for v5e and v6e.
 """
@@ -17,7 +18,7 @@ from pallasite.targets import Target
 
 
 def _subcores(op: Operation, target: Target) -> None:
-    """Operations of SparseCores."""
+    """Refuses operations of SparseCores in a TensorCore kernel."""
     raise refusal(
         op, "subcore", f"{in_words(op)} is not supported on a TensorCore",
         "it is for the subcores of a SparseCore", "use semaphores: pl.semaphore_signal and _wait",
@@ -25,7 +26,7 @@ def _subcores(op: Operation, target: Target) -> None:
 
 
 def _logged_vector(op: tpu.LogOp, target: Target) -> None:
-    """Logs take scalars."""
+    """Refuses to log vectors."""
     if any(isinstance(type, VectorType) for type in op.inputs.types):
         raise refusal(
             op, "logged-type", "a vector cannot be logged", "a log takes scalars",
@@ -34,7 +35,8 @@ def _logged_vector(op: tpu.LogOp, target: Target) -> None:
 
 
 def _logged(op: tpu.LogOp, target: Target) -> None:
-    """Scalars of up to 32 bits, of floats float32 only; booleans are not formatted."""
+    """Refuses to log scalars of over 32 bits and floats other than float32, and to format
+    booleans."""
     for type in op.inputs.types:
         if not _is_logged(type) or (type == i1 and op.formatted.value.data):
             raise refusal(
@@ -52,7 +54,7 @@ def _is_logged(type: Attribute) -> bool:
 
 
 def _traced(op: tpu.TraceOp, target: Target) -> None:
-    """A trace gives nothing."""
+    """Refuses traces with results."""
     if op.outputs:
         raise refusal(
             op, "trace-results", "a trace with results is not supported",
@@ -63,7 +65,7 @@ def _traced(op: tpu.TraceOp, target: Target) -> None:
 
 
 def _switched(op: scf.IndexSwitchOp, target: Target) -> None:
-    """Branches have two sides; JAX lowers `jax.lax.switch` to several of them."""
+    """Refuses `scf.index_switch`; JAX lowers `jax.lax.switch` to nested `scf.if`."""
     raise refusal(
         op, "switch", "scf.index_switch is not supported",
         "the TPU compiler knows branches of two sides only",
@@ -73,7 +75,7 @@ def _switched(op: scf.IndexSwitchOp, target: Target) -> None:
 
 
 def _called(op: func.CallOp, target: Target) -> None:
-    """What a function computes is written where it is called; JAX does so."""
+    """Refuses calls; JAX inlines functions."""
     raise refusal(
         op, "function-call", f"a call of @{op.callee.string_value()} in a kernel is not supported",
         "functions of a kernel's module are index maps",
@@ -83,14 +85,15 @@ def _called(op: func.CallOp, target: Target) -> None:
 
 
 def _structured(op: scf.ExecuteRegionOp, target: Target) -> None:
-    """Regions have one block."""
+    """Refuses regions of several blocks."""
     check_structured_region(op, 0)
 
 
 def grid_dimensions(kernel: Kernel) -> Rule:
-    """The rule that `tpu.iteration_bound` asks for a dimension which the grid of `kernel` has.
+    """The rule that `tpu.iteration_bound` names a dimension of the grid of `kernel`.
 
-    A function without `dimension_semantics` says nothing of its grid.
+    A function without `dimension_semantics` does not say what its grid is, so nothing is refused
+    there.
     """
     grid, known = kernel.grid or (), "dimension_semantics" in kernel.func.attributes
 

@@ -1,4 +1,4 @@
-"""What registers hold: types of elements, and how many of them make a vector."""
+"""Refuses element types that registers or memories cannot hold, and vectors that are too large."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ MOST_REGISTERS = 1 << 18
 
 
 def check_size(op: Operation, kind: AnyVector) -> None:
-    """Raises `Unsupported` for a vector that nothing could hold, before it is taken apart."""
+    """Raises `Unsupported` for a vector that no memory could hold, before it is split into
+    registers."""
     bits = max(bit_width(kind), 1)
     *leading, rows, columns = (1, 1, *kind.get_shape())
     words = prod(leading) * -(-rows // packing(bits)) * columns
@@ -37,7 +38,7 @@ def check_size(op: Operation, kind: AnyVector) -> None:
 
 
 def check_element(op: Operation, element: Attribute) -> None:
-    """Registers hold 32-bit words, and narrower types that divide them; no f16, nothing wider."""
+    """Refuses vectors of f16, of unknown 8-bit floats, and of elements of over 32 bits."""
     if element.name in _UNKNOWN_FLOATS:
         raise refusal(
             op, "element-type", f"vectors of {element} are not supported, got them in "
@@ -61,7 +62,8 @@ def check_element(op: Operation, element: Attribute) -> None:
 
 
 def check_held(op: Operation, element: Attribute) -> None:
-    """Raises `Unsupported` at `op` for elements of an operand that no memory of a core holds."""
+    """Refuses refs of elements of over 32 bits, which no memory of a core holds; the message points
+    at `op`."""
     if isinstance(element, ComplexType):
         # Both parts.
         bits = 2 * bit_width(cast(Attribute, element.element_type))
@@ -74,6 +76,6 @@ def check_held(op: Operation, element: Attribute) -> None:
 
 
 def _half_as_wide(element: Attribute) -> str:
-    """What to write instead of elements of 64 bits."""
+    """Advice for elements of 64 bits."""
     name = "float32" if element.name == "f64" else "int32"
     return f"use {name}, of an operand x.astype(jnp.{name}) before the call, {WITHOUT_X64}"

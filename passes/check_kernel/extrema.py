@@ -1,6 +1,7 @@
-"""Which maxima and minima of narrow integers the TPU compiler makes, and has no instruction for.
+"""Refuses maxima and minima of narrow integers that the TPU compiler makes from other operations.
 
-`--allow-beyond-reference` lifts these.
+It turns selections, and extensions to i32, into a maximum of the narrow type, for which no target
+has an instruction. `--allow-beyond-reference` lifts these refusals.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from pallasite.targets import Target
 
 
 def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
-    """The compiler turns `a > b ? a : b` into a maximum, which narrow integers do not have."""
+    """Refuses `a > b ? a : b` of narrow integers, or of ones extended from them, which becomes a
+    maximum."""
     condition, type = op.operands[0].owner, op.results[0].type
     if not isinstance(condition, arith.CmpiOp) or not isinstance(type, VectorType):
         return
@@ -45,12 +47,12 @@ def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
 
 
 def _written_alike(some: Sequence[SSAValue], others: Sequence[SSAValue]) -> bool:
-    """Whether the values are the same ones, or equal constants."""
+    """Whether the values are the same SSA values, or equal constants."""
     return [constant_or_value(v) for v in some] == [constant_or_value(v) for v in others]
 
 
 def _equal(some: Sequence[SSAValue], others: Sequence[SSAValue]) -> bool:
-    """Whether the values are the same ones once equal values are computed once."""
+    """Whether the values are the same after common subexpressions are removed."""
     return all(
         _written_alike([one], [other]) or equal_values(one, other)
         for one, other in zip(some, others, strict=True)
@@ -69,8 +71,12 @@ def _narrowed_extremum(
     operands: Sequence[SSAValue],
     extension: type[arith.ExtSIOp | arith.ExtUIOp],
 ) -> None:
-    """The compiler takes the maximum of narrow integers in their own type if it goes back to that
-    (asked of libtpu 0.0.51: of two extended values, with no other use and no other sign)."""
+    """Refuses a maximum of extended narrow integers that is truncated back, which the compiler does
+    in the narrow type.
+
+    Asked of libtpu 0.0.51: that is so for two different values extended in the same way, if there
+    is no other use.
+    """
     sources = [v.owner.operands[0] for v in operands if isinstance(v.owner, extension)]
     users = [use.operation for use in op.results[0].uses]
     if len(set(sources)) != 2 or not users:

@@ -1,10 +1,12 @@
-"""Whether the buffers of a kernel fit into the memories of a core (spec/pallas_semantics.md 8.2).
+"""Refuses kernels whose buffers do not fit into the memories of a core (spec/pallas_semantics.md
+8.2).
 
-The compiler gives a kernel only a part of VMEM, which `vmem_limit_bytes` of its compiler parameters
-changes: 16 MiB, or 32 MiB on v6e and v7x. Found by asking it (libtpu 0.0.51): windows of exactly
-that size are accepted, a quarter of a MiB more is "ran out of memory in memory space vmem".
-What nothing is read from (`unread.py`), and blocks of arrays that are in VMEM anyway (`staged.py`),
-count only against the size of VMEM.
+The compiler gives a kernel only a part of VMEM: 16 MiB, or 32 MiB on v6e and v7x, unless the
+compiler parameter `vmem_limit_bytes` says otherwise. Buffers count with their padding, and blocks
+of a window as often as it has buffers. Found by asking libtpu 0.0.51: windows of exactly that size
+are accepted, a quarter of a MiB more is "ran out of memory in memory space vmem". Buffers that
+nothing reads (`unread.py`), and blocks of arrays that are in VMEM anyway (`staged.py`), count only
+against the size of VMEM.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ _OWN = "make smaller what the kernel allocates: scratch that holds a part, block
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that a kernel takes, and for what."""
+    """A buffer that a kernel needs."""
 
     bytes: int
     what: Callable[[], str]
@@ -69,12 +71,12 @@ class Buffer:
 
     @property
     def line(self) -> SourceLocation | None:
-        """Where the kernel first uses it: the signature of a kernel has no position."""
+        """The line of its first use: the signature of a kernel has no position."""
         return _first_line(self.value)
 
     @property
     def note(self) -> Note:
-        """What a refusal says of it."""
+        """The note about it in a refusal."""
         kind, name = self.value.type, self.value.name_hint
         told = f"%{name}: {kind}" if name else str(kind)
         return Note(f"{self.bytes} bytes: {self.what()} {told}", self.line)
@@ -84,7 +86,7 @@ _Owners = list[Buffer]
 
 
 def block_bytes(type: Attribute, target: Target) -> int:
-    """Bytes that a buffer of memref type `type` occupies, padding included."""
+    """The bytes that a buffer of memref type `type` occupies, padding included."""
     memref = cast(AnyMemRef, type)
     shape, bits = memref.get_shape(), bit_width(memref)
     tiling: Tiling = tiling_of(memref) or infer_tiling(
@@ -96,8 +98,11 @@ def block_bytes(type: Attribute, target: Target) -> int:
 def check_memory(
     module: ModuleOp, kernel: Kernel, target: Target, *, allow_beyond_reference: bool = False
 ) -> None:
-    """Raises `Unsupported` unless blocks (times their buffers), scratch and scoped allocations of
-    the `kernel` of `module` fit into VMEM and SMEM."""
+    """Raises `Unsupported` unless the buffers and semaphores of `kernel` fit.
+
+    Buffers are blocks (times their number of buffers), scratch, and what the deepest nested scopes
+    allocate.
+    """
     func = kernel.func
     _check_semaphores(kernel, target)
     sizes = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
@@ -147,8 +152,11 @@ def check_memory(
 
 
 def vmem_with_copies(module: ModuleOp, target: Target) -> int | None:
-    """Bytes of VMEM that a kernel must ask for once its windows are buffers of its own, among them
-    blocks of arrays that were in VMEM outside; None if what it has is enough."""
+    """The bytes of VMEM that a kernel must ask for once its windows are buffers of its own, in form
+    `dma`; None if what it has is enough.
+
+    Blocks of arrays that are in VMEM outside of its part need buffers then, too.
+    """
     func = kernel_function(module)
     if func is None or call_of(module) is None:
         return None
@@ -161,8 +169,8 @@ def vmem_with_copies(module: ModuleOp, target: Target) -> int | None:
 def _held(
     module: ModuleOp, kernel: Kernel, target: Target, limit: int
 ) -> tuple[dict[str, _Owners], _Owners]:
-    """The blocks and scratch in each memory, and the blocks of arrays that are in VMEM outside of
-    the `limit` bytes that the kernel gets."""
+    """The blocks and scratch in each memory; and the blocks of arrays that are in VMEM outside of
+    the `limit` bytes of the kernel's part."""
     owners: dict[str, _Owners] = {"vmem": [], "smem": []}
     outside: dict[str, _Owners] = {"vmem": []}
     call = call_of(module)
@@ -179,7 +187,8 @@ def _held(
 
 
 def _check_semaphores(kernel: Kernel, target: Target) -> None:
-    """One of each window, scratch, and at every place what is allocated around it."""
+    """Raises `Unsupported` if the semaphores do not fit: one for each window, those of scratch, and
+    those that the deepest nested scopes allocate."""
     func = kernel.func
     windows = sum(window.windowed for window in kernel.windows)
     arguments = sum(_semaphores(argument) for argument in kernel.scratch)
@@ -206,7 +215,7 @@ def _named(value: SSAValue) -> str:
 
 
 def _semaphores(value: SSAValue) -> int:
-    """How many semaphores `value` is."""
+    """The number of semaphores in the ref `value`; 0 if it is something else."""
     kind = value.type
     if not isinstance(kind, MemRefType) or memory_space(kind) != "semaphore_mem":
         return 0
@@ -214,7 +223,8 @@ def _semaphores(value: SSAValue) -> int:
 
 
 def scoped_semaphores(blocks: Iterable[Block]) -> int:
-    """The semaphores of `blocks` and of that nested scope that allocates most."""
+    """The number of semaphores allocated in `blocks` and in that nested scope which allocates
+    most."""
     here = deepest = 0
     for block in blocks:
         for op in operations_of(block):
@@ -226,8 +236,10 @@ def scoped_semaphores(blocks: Iterable[Block]) -> int:
 
 
 def _check_scratch(module: ModuleOp, kernel: Kernel, target: Target) -> None:
-    """The compiler's own scratch, as the call asks for it: it may be as large as VMEM, whatever the
-    kernel takes beside it."""
+    """Raises `Unsupported` for an illegal size of the compiler's own scratch, which a call may set.
+
+    It may be as large as VMEM, whatever the kernel needs in addition.
+    """
     call = call_of(module)
     size = call.config.get(_SCRATCH) if call is not None else None
     if not isinstance(size, int) or _LEAST_SCRATCH <= size <= target.vmem_bytes:
@@ -249,8 +261,10 @@ def _check_scratch(module: ModuleOp, kernel: Kernel, target: Target) -> None:
 
 
 def scoped_vmem(module: ModuleOp, target: Target) -> int:
-    """Bytes of VMEM that the kernel may use: what its call asks for, or the target's default. A
-    module that does not say how it is called, or whose windows are lowered, may use all."""
+    """The bytes of VMEM that the kernel may use: what its call asks for, or the target's default.
+
+    All of VMEM if the module does not record its call, or has no windows any more.
+    """
     call, most = call_of(module), target.vmem_bytes - target.reserved_vmem_bytes
     if call is None or form_of(module) != "mosaic":
         return most
@@ -272,7 +286,7 @@ def _add(
 
 
 def _window_title(kernel: Kernel, call: Call | None, number: int, copies: int) -> str:
-    """What a block is for, in the compiler's words, by which programs know it."""
+    """What a block is for, in the words of the TPU compiler's message."""
     position = len(kernel.prefetch) + number
     type = kernel.operands[number].type
     levels = f"has {copies} buffering levels" if copies > 1 else "is single buffered"
@@ -297,7 +311,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def _hlo_name(element: Attribute) -> str:
-    """An element type as XLA spells it: s32, f32, bf16."""
+    """The name of an element type in XLA: s32, f32, bf16."""
     if isinstance(element, IntegerType):
         if element.width.data == 1:
             return "pred"
@@ -307,7 +321,7 @@ def _hlo_name(element: Attribute) -> str:
 
 
 def _first_line(value: SSAValue) -> SourceLocation | None:
-    """The line that makes `value`, else the first of its block that uses it."""
+    """The line that makes `value`, else that of the first operation in its block that uses it."""
     if isinstance(value, OpResult):
         return source_location(value.op)
     block = value.owner
@@ -319,7 +333,8 @@ def _first_line(value: SSAValue) -> SourceLocation | None:
 
 
 def _scoped(blocks: Any, space: str, target: Target) -> _Owners:
-    """The buffers of `blocks` and of that nested scope that needs most."""
+    """The buffers in the memory `space` allocated in `blocks` and in that nested scope which needs
+    most."""
     here: _Owners = []
     deepest: _Owners = []
     for block in cast(list[Block], blocks):

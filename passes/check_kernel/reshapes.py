@@ -1,9 +1,9 @@
-"""Reshapes of vectors that the TPU compiler has no code for.
+"""Refuses reshapes of vectors that the TPU compiler does not lower.
 
-It moves whole rows where both rows are multiples of 128 lanes, folds dimensions into the lanes or
-out of them, and knows a flat vector as rows that lie behind each other (spec/vreg_lowering.md
-section 5.6, and what libtpu 0.0.51 said of some 1,500 random reshapes). The movement planner does
-every reshape, so these refusals yield to `--allow-beyond-reference`.
+It moves whole rows if both shapes have rows of a multiple of 128 lanes, folds dimensions into the
+lanes or out of them, and treats a vector of rank 1 as adjacent rows (spec/vreg_lowering.md section
+5.6, and what libtpu 0.0.51 said of some 1,500 random reshapes). Our movement planner does every
+reshape, so `--allow-beyond-reference` lifts these refusals.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _STORES = (tpu.VectorStoreOp, vector.StoreOp)
 
 
 def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
-    """Raises `Unsupported` where the TPU compiler cannot reshape on `target`.
+    """Raises `Unsupported` for a reshape that the TPU compiler does not lower on `target`.
 
-    It makes one reshape of several that follow each other, so only their ends count.
+    It merges reshapes that follow each other, so only the first and the last shape count.
     """
     source = reshaped_from(op)
     if source is None:
@@ -67,9 +67,12 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
 
 
 def _check_spread(op: vector.ShapeCastOp, source: SSAValue, target: Target) -> None:
-    """Lanes of one register go to sublanes from anywhere; those of several, a row of tiles at a
-    time, which therefore begins with a tile, unless they go to leading dimensions. Only newer chips
-    do that with packed ones."""
+    """Refuses to move lanes to sublanes where the compiler cannot.
+
+    From the lanes of one register it can move any to sublanes. Those of several registers are moved
+    one row of tiles at a time, so they must begin at a tile, unless they become leading dimensions.
+    Only newer targets do that with packed elements.
+    """
     kind = cast(AnyVector, source.type)
     lanes, bits = kind.get_shape()[-1], bit_width(kind)
     if bits == 1:
@@ -96,7 +99,8 @@ def _check_spread(op: vector.ShapeCastOp, source: SSAValue, target: Target) -> N
 
 
 def reshaped_from(op: vector.ShapeCastOp) -> SSAValue | None:
-    """What the chain of reshapes that ends with `op` is of; None if it goes on behind `op`."""
+    """The operand of the first of the reshapes of which `op` is the last; None if another one
+    follows `op`."""
     users = [use.operation for use in op.results[0].uses]
     if users and all(isinstance(user, vector.ShapeCastOp) for user in users):
         return None
@@ -107,7 +111,7 @@ def reshaped_from(op: vector.ShapeCastOp) -> SSAValue | None:
 
 
 def _folds(old: Sequence[int], new: Sequence[int], target: Target) -> bool:
-    """Whether rows of two and more dimensions become others."""
+    """Whether the compiler can make the rows `new` of the rows `old`, both of rank 2 or more."""
     lanes, others = old[-1], new[-1]
     if lanes == others or (lanes % LANES == 0 and others % LANES == 0):
         return True
@@ -120,9 +124,12 @@ def _folds(old: Sequence[int], new: Sequence[int], target: Target) -> bool:
 
 
 def _columns(old: Sequence[int], new: Sequence[int], bits: int, target: Target) -> bool:
-    """Whether columns of one lane become rows of any length, or a matrix of whole registers'
-    lanes one column: tiles that are a power of two side by side, of words or, on newer chips, of
-    packed elements whose lanes become sublanes."""
+    """Whether the reshape makes rows of any length of a column of one lane, or one column of a
+    matrix whose rows fill registers.
+
+    The latter needs a power of two of tiles side by side, of words or, on newer targets, of packed
+    elements.
+    """
     if old[-1] == 1:
         return True
     if len(old) != 2 or old[-1] % LANES or new[0] != prod(new):
@@ -132,10 +139,10 @@ def _columns(old: Sequence[int], new: Sequence[int], bits: int, target: Target) 
 
 
 def spreads_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
-    """Whether all of the last dimension becomes one in front of dimensions of one element.
+    """Whether all of the last dimension becomes one in front of dimensions of size 1.
 
-    In front of two of these, it lies beside the other leading dimensions, which are free to become
-    any others together. What becomes of those otherwise does not matter; masks are spread in words.
+    In front of two of these it is a leading dimension, and all leading dimensions may be regrouped
+    freely. Any other change of them does not matter; masks are moved as words.
     """
     if new[-1] != 1 or old[-1] == 1:
         return False
@@ -143,18 +150,18 @@ def spreads_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
 
 
 def _before_ones(new: Sequence[int]) -> bool:
-    """Whether all elements lie along leading dimensions, in front of two of one element."""
+    """Whether all elements lie along leading dimensions, in front of two dimensions of size 1."""
     return len(new) > 2 and new[-2:] == (1, 1)
 
 
 def _spreads_any(bits: int, target: Target) -> bool:
-    """Whether lanes of several registers become sublanes."""
+    """Whether the compiler moves lanes of several registers to sublanes."""
     return bits == 32 or (target.spreads_packed_lanes and bits >= 8)
 
 
 def joins_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
-    """Whether several trailing dimensions, the first of all not among them, become the last of
-    several; a flat vector is made as rows are."""
+    """Whether several trailing dimensions, not including the first one, become the last dimension;
+    False for reshapes to rank 1, which have other rules."""
     joined = list(accumulate(reversed(_but_ones(old[1:])), mul))[1:]
     return len(new) > 1 and new[-1] in joined
 
@@ -164,7 +171,7 @@ def _but_ones(shape: Sequence[int]) -> list[int]:
 
 
 def _flattens(flat: int, shape: Sequence[int], per_word: int, with_memory: bool) -> bool:
-    """Whether `flat` elements are rows that lie behind each other in registers, or in memory."""
+    """Whether `flat` elements, as rows, are adjacent in registers or in memory."""
     rows, lanes = shape[-2:]
     tile_rows, register = SUBLANES * per_word, SUBLANES * per_word * LANES
     if (lanes % register == 0 and flat % register == 0) or (
@@ -181,8 +188,11 @@ def _flattens(flat: int, shape: Sequence[int], per_word: int, with_memory: bool)
 
 
 def _with_memory(source: SSAValue, op: vector.ShapeCastOp) -> bool:
-    """Whether the rows are all of a ref that is loaded just for `op`, or that its result is only
-    stored to: the compiler then looks at that ref as flat, never at a flat one as rows."""
+    """Whether the rows are a whole ref that is loaded only for `op`, or to which its result is only
+    stored.
+
+    The compiler then reshapes that ref to rank 1; it never reshapes a ref of rank 1 to rows.
+    """
     result = op.results[0]
     if len(cast(AnyVector, result.type).get_shape()) == 1:
         load: Any = source.owner
@@ -203,7 +213,7 @@ def _is_whole(ref: Any, value: Any) -> bool:
 
 
 def _by_slices(old: Sequence[int], new: Sequence[int]) -> str:
-    """JAX for the reshape that cuts rows of lanes, or joins them, by slices."""
+    """The JAX code for a reshape that splits or joins rows of lanes, by slices."""
     lanes, others = old[-1], new[-1]
     rows = f"x.reshape(-1, {lanes})"
     if others % lanes == 0:
@@ -227,7 +237,7 @@ def _by_slices(old: Sequence[int], new: Sequence[int]) -> str:
 
 
 def _part(lanes: int) -> int:
-    """The longest part of rows of `lanes` that divides them and lies in one register."""
+    """The largest divisor of `lanes` that fits one register."""
     return next(n for n in range(min(LANES, lanes // 2), 0, -1) if lanes % n == 0)
 
 

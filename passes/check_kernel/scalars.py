@@ -1,4 +1,7 @@
-"""What the TPU compiler does not compute on scalars; `--allow-beyond-reference` lifts these."""
+"""Refuses operations on scalars that the TPU compiler does not lower, by operation and type.
+
+`--allow-beyond-reference` lifts these refusals.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from pallasite.targets import Target
 
 
 def _scalars(op: Operation, target: Target) -> None:
-    """The scalar unit computes with 32-bit words (and bits); narrow scalars are only moved."""
+    """Refuses arithmetic on narrow scalars: the scalar unit computes with 32-bit words and with
+    single bits."""
     types = [value.type for value in (*op.operands, *op.results)]
     narrow = next((type for type in types if _is_narrow(type)), None)
     if narrow is None:
@@ -34,7 +38,7 @@ def _scalars(op: Operation, target: Target) -> None:
 
 
 def _combined_extensions(op: Operation, target: Target) -> None:
-    """`ext(a) & ext(b)` is `ext(a & b)` for the compiler, which is of narrow scalars then."""
+    """Refuses `ext(a) & ext(b)` of narrow scalars, which the compiler rewrites as `ext(a & b)`."""
     left, right = (value.owner for value in op.operands)
     if not isinstance(left, arith.ExtSIOp | arith.ExtUIOp) or type(left) is not type(right):
         return
@@ -70,14 +74,14 @@ def _is_narrow_float(type: Attribute) -> bool:
 
 
 def _words(op: Operation) -> str:
-    """The compiler's own message, by which programs and searches know it."""
+    """The TPU compiler's own message, so that a search for it finds this refusal."""
     if isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
         return f"Only i32 {op.name} is supported"
     return "Only i1 and i32 scalars are supported"
 
 
 def _carried_scalars(op: Operation, target: Target) -> None:
-    """Narrow integers cross the borders of loops and branches, narrow floats do not."""
+    """Refuses loops and branches that carry narrow floats; narrow integers are legal."""
     narrow = next((r.type for r in op.results if _is_narrow_float(r.type)), None)
     if narrow is not None:
         raise refusal(
@@ -88,7 +92,7 @@ def _carried_scalars(op: Operation, target: Target) -> None:
 
 
 def _seeds(op: tpu.PrngSetSeed32Op, target: Target) -> None:
-    """The generator is seeded with one word or two."""
+    """Refuses seeds of more than two words."""
     words = len(op.seeds)
     if not 0 < words <= _SEEDS:
         raise refusal(
@@ -102,7 +106,8 @@ def _seeds(op: tpu.PrngSetSeed32Op, target: Target) -> None:
 
 
 def _bits(op: Operation, target: Target) -> None:
-    """Single bits are combined, chosen between and compared without a sign."""
+    """Refuses signed comparisons and arithmetic of booleans: they are combined, selected and
+    compared unsigned."""
     if op.operands[0].type != i1:
         return
     if isinstance(op, arith.CmpiOp):
@@ -120,7 +125,8 @@ def _bits(op: Operation, target: Target) -> None:
 
 
 def _bit_conversion(op: Operation, target: Target) -> None:
-    """A predicate becomes 0 or 1; there is no copy of its sign, which an index would be."""
+    """Refuses sign extensions of booleans, and casts of them to index, which extend the sign,
+    too."""
     if op.operands[0].type == i1 and not _is_known(op.operands[0]):
         index = isinstance(op, arith.IndexCastOp | arith.IndexCastUIOp)
         raise refusal(
@@ -131,7 +137,8 @@ def _bit_conversion(op: Operation, target: Target) -> None:
 
 
 def _float_conversion(op: Operation, target: Target) -> None:
-    """Every conversion of narrow floats goes through float32; some are never read."""
+    """Refuses conversions from floats that the scalar unit does not read, and those to a float
+    unless one side is float32."""
     source, result = op.operands[0].type, op.results[0].type
     if isinstance(source, VectorType):
         return
@@ -151,7 +158,7 @@ def _float_conversion(op: Operation, target: Target) -> None:
 
 
 def _scalar_load(op: memref.LoadOp, target: Target) -> None:
-    """Scalar memory is read in words, of which some parts have no meaning."""
+    """Refuses loads of booleans and f16."""
     if op.results[0].type in (i1, f16):
         raise refusal(
             op, "scalar-type", f"reading a scalar of {op.results[0].type} is not supported",
@@ -161,7 +168,7 @@ def _scalar_load(op: memref.LoadOp, target: Target) -> None:
 
 
 def _fraction(op: tpu.FptosiOp | tpu.FptouiOp, target: Target) -> None:
-    """The scalar unit cuts the fraction off."""
+    """Refuses conversions to integers that round in another way than towards zero."""
     mode = op.rounding_mode.data
     if not isinstance(op.results[0].type, VectorType) and mode is not RoundingMode.TOWARDS_ZERO:
         raise refusal(

@@ -1,11 +1,16 @@
-"""Parts of refs that the TPU compiler has no layout for.
+"""Refuses slices of refs for which the TPU compiler has no layout.
 
-An array lies in memory as tiles of rows by 128 lanes. A part of it is a ref of its own, for
-a DMA or a load, if it is whole tiles, if it lies within a tile, if it is the end of one and as much
-of the next, or if tiles may be made smaller because they follow each other in memory; words of
-packed rows are never cut, but by the end of the array (asked of libtpu 0.0.51 about some 2,500
-slices). Sizes known at run time are multiples of tiles, or of eight rows. We move any rectangle:
-`--allow-beyond-reference` lifts these refusals.
+An array lies in memory as tiles of rows by 128 lanes. A slice is a legal ref, for a DMA or a load,
+if
+
+* it consists of whole tiles;
+* it lies within one tile;
+* it is the end of one tile and as many rows of the next; or
+* its tiles can be made smaller, because the tiles of the array are adjacent in memory.
+
+Words of packed rows are never cut, except by the end of the array (asked of libtpu 0.0.51 about
+some 2,500 slices). Sizes known only at run time must be multiples of tiles, or of eight rows. Our
+own lowering moves any rectangle, so `--allow-beyond-reference` lifts these refusals.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from pallasite.targets import Target
 
 
 def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
-    """Raises `Unsupported` where the TPU compiler has no layout for the part."""
+    """Raises `Unsupported` if the TPU compiler has no layout for the slice."""
     if (tile := _folded_tile(op.mem_ref, target)) is not None:
         _check_folded(op, tile)
         return
@@ -81,9 +86,11 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
 
 
 def begun_lanes_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
-    """Raises `Unsupported` where no step makes accesses of a part that begins within a register
-    accesses of its array (`infer_memref_layout/vectors_of_parts.py`): at a distance, or as of
-    another type."""
+    """Refuses slices that begin within a register along the lanes, if no pass can rewrite their
+    accesses as accesses to the array: strided ones, and those of a bitcast.
+
+    Other accesses are rewritten by `infer_memref_layout/vectors_of_parts.py`.
+    """
     kind, start = op.mem_ref.type, constant_of(op.base_idx[-1])
     if start is None or start % LANES == 0 or memory_space(kind) not in ("vmem", None):
         return
@@ -92,7 +99,8 @@ def begun_lanes_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
 
 
 def _is_accessed_otherwise(part: SSAValue, *, seen_anew: bool = False) -> bool:
-    """Whether `part` is loaded or stored, but not as neighbours of the array that it is of."""
+    """Whether `part`, or a view of it, has accesses that cannot be rewritten; `seen_anew` says that
+    a bitcast or reshape lies between."""
     for use in part.uses:
         op = use.operation
         if isinstance(op, ACCESSES):
@@ -107,10 +115,10 @@ def _is_accessed_otherwise(part: SSAValue, *, seen_anew: bool = False) -> bool:
 
 
 def _in_one_tile(op: tpu.MemrefSliceOp, array: Array, start: SSAValue, lanes: int) -> bool:
-    """Whether a part of some lanes of scalar memory, in one row of tiles, lies in one of them, or
-    half in one and half in the next.
+    """Whether some lanes of one row of tiles of SMEM lie in one tile, or half in one tile and half
+    in the next.
 
-    In arrays of one row of words, tiles lie one behind the other, and parts anywhere.
+    In arrays of one row of words the tiles are adjacent, and any part is legal.
     """
     rank = len(array.type.get_shape())
     if rank < 2:
@@ -128,8 +136,8 @@ def _in_one_tile(op: tpu.MemrefSliceOp, array: Array, start: SSAValue, lanes: in
 
 
 def _folded_tile(view: SSAValue, target: Target) -> tuple[int, ...] | None:
-    """What a tile of `view` has of each dimension, if that is a whole array of words, wider than a
-    tile, whose reshape spread the rows of a tile over several dimensions."""
+    """The sizes of a tile in each dimension of `view`, if it is a reshape of a whole, wide array of
+    words that spreads the rows of a tile over several dimensions; else None."""
     op = view.owner
     if not isinstance(op, tpu.MemrefReshapeOp) or bit_width(op.result.type) != 32:
         return None
@@ -146,7 +154,7 @@ def _folded_tile(view: SSAValue, target: Target) -> tuple[int, ...] | None:
 
 
 def _check_folded(op: tpu.MemrefSliceOp, tile: tuple[int, ...]) -> None:
-    """Raises `Unsupported` unless a distance per dimension tells where the rows of the part are."""
+    """Raises `Unsupported` unless the rows of the slice have one stride per dimension."""
     if last_cut(op, tile) == -1:
         cut = [dim for dim, rows in enumerate(tile[:-1]) if rows > 1]
         sizes, held = op.result.type.get_shape(), op.mem_ref.type.get_shape()
@@ -160,9 +168,12 @@ def _check_folded(op: tpu.MemrefSliceOp, tile: tuple[int, ...]) -> None:
 
 
 def _cuts_a_column_of_tiles(op: tpu.MemrefSliceOp, array: Array) -> bool:
-    """Whether the lanes are all of an array that ends within a column of tiles, as a part that
-    begins at a place known at run time: its rows are then whole tiles, or whole parts of the last
-    (asked of libtpu 0.0.51 for v5e and v6e). Single columns of 32-bit tiles are no matter."""
+    """Whether the slice has all lanes of an array that ends within a column of tiles, and begins at
+    an index known only at run time.
+
+    Its rows must be whole tiles then, or whole parts of the last one (asked of libtpu 0.0.51 for
+    v5e and v6e). This does not matter for 32-bit arrays of one column of tiles.
+    """
     if len(array.type.get_shape()) < 2 or array.dims[-1:] != (len(array.type.get_shape()) - 1,):
         return False
     size, start = op.result.type.get_shape()[-1], op.base_idx[-1]
@@ -170,7 +181,7 @@ def _cuts_a_column_of_tiles(op: tpu.MemrefSliceOp, array: Array) -> bool:
 
 
 def _only_scalars(op: tpu.MemrefSliceOp, array: Array) -> bool:
-    """Whether only scalars are read from the part, which lies in scalar memory."""
+    """Whether the slice is in SMEM and only scalars are read from it."""
     if memory_space(array.type) != "smem":
         return False
     seen: list[SSAValue] = [op.result]
@@ -183,7 +194,7 @@ def _only_scalars(op: tpu.MemrefSliceOp, array: Array) -> bool:
 
 
 def _within(start: SSAValue, size: int, tile: int) -> bool:
-    """Whether a part is known to lie within one tile."""
+    """Whether the slice certainly lies within one tile."""
     first = constant_of(start)
     return first is not None and first % tile + size <= tile
 
@@ -191,8 +202,8 @@ def _within(start: SSAValue, size: int, tile: int) -> bool:
 def _whole_tiles(
     start: SSAValue, size: int, held: int, tile: int, unit: int, *, ends: bool = True
 ) -> bool:
-    """Whether a part begins with a tile and has multiples of `unit`, or all, or all that is left
-    if that `ends` it."""
+    """Whether the slice begins at a tile, and its size is a multiple of `unit`, or the whole
+    dimension, or, with `ends`, all that is left of it."""
     if remainder(start, tile) != 0:
         return False
     if size % unit == 0 or size == held:
@@ -217,10 +228,13 @@ def _rows_fit(start: SSAValue, size: int, held: int, tile: int, step: int, per_w
 
 
 def _ends_in_small_tile(op: tpu.MemrefSliceOp, start: SSAValue, size: int, tile: int) -> bool:
-    """Whether a part of what was seen as narrower elements begins with a tile and ends, after eight
-    rows or more of them, in one that is neither of eight rows nor as large as a register, as bytes
-    have of half words. The compiler makes no smaller tiles of these, but where a part lies apart
-    from the first row of a tile, or has fewer rows."""
+    """Whether a slice of a ref that was bitcast to narrower elements begins at a tile and ends,
+    after eight or more rows, within a tile that is neither eight rows nor a whole register, as
+    bitcasts of 16-bit rows to bytes have.
+
+    The compiler makes no smaller tiles for these, except where the slice does not start at the
+    first row of a tile, or has fewer rows.
+    """
     array = viewed(op.mem_ref, *PARTS, tpu.MemrefReshapeOp)
     if not isinstance(array.owner, tpu.MemrefBitcastOp):
         return False
@@ -230,8 +244,8 @@ def _ends_in_small_tile(op: tpu.MemrefSliceOp, start: SSAValue, size: int, tile:
 
 
 def _in_halves(start: SSAValue, size: int, tile: int, per_word: int) -> bool:
-    """Whether a part that divides a tile is known to be half in it and half in the next, or begins
-    at a multiple of its size, known at run time."""
+    """Whether a slice whose size divides a tile is known to lie half in one tile and half in the
+    next, or begins at a multiple of its size known only at run time."""
     if size > tile or tile % size:
         return False
     first = constant_of(start)

@@ -1,4 +1,4 @@
-"""What the DMA engines of a target cannot do, for `check-kernel`."""
+"""Refuses DMAs that the engines of a target, or its compiler, cannot do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Level = tuple[int, int, int]
 
 
 def _counts_transfers(op: tpu.EnqueueDmaOp, target: Target) -> None:
-    """Not every target has regular semaphores count transfers; DMA semaphores count bytes."""
+    """Refuses DMAs that signal a regular semaphore, on targets whose engines only count bytes."""
     if target.dma_signals_regular or not _signals_regular(op):
         return
     raise refusal(
@@ -38,7 +38,8 @@ def _counts_transfers(op: tpu.EnqueueDmaOp, target: Target) -> None:
 
 
 def _equal_ends(op: tpu.EnqueueDmaOp, target: Target) -> None:
-    """Sizes that are operands do not show in the types of the ends; constants must be equal."""
+    """Refuses ends of different sizes; constant sizes of slices are operands and not in the
+    types."""
     pairs = zip(_sizes(op.source), _sizes(op.target), strict=True)
     for dim, (source, other) in enumerate(pairs):
         if DYNAMIC_INDEX not in (source, other) and source != other:
@@ -53,8 +54,8 @@ def _equal_ends(op: tpu.EnqueueDmaOp, target: Target) -> None:
 
 
 def _no_number(op: tpu.EnqueueDmaOp, target: Target) -> None:
-    """An array without dimensions is one word to the compiler, as an array of one element is not
-    (asked of libtpu 0.0.51)."""
+    """Refuses a DMA of a ref of rank 0; an array of one element is legal (asked of libtpu
+    0.0.51)."""
     if not op.source.type.get_shape() or not op.target.type.get_shape():
         raise refusal(
             op, "dma-number",
@@ -66,7 +67,7 @@ def _no_number(op: tpu.EnqueueDmaOp, target: Target) -> None:
 
 
 def _sizes(view: SSAValue) -> tuple[int, ...]:
-    """The sizes of a ref, with those that are constant operands of a slice."""
+    """The sizes of a ref, with constant size operands of a slice filled in."""
     owner = view.owner
     shape = shape_of(view.type)
     if isinstance(owner, tpu.MemrefSqueezeOp):
@@ -80,7 +81,8 @@ def _sizes(view: SSAValue) -> tuple[int, ...]:
 
 
 def _one_transfer(op: tpu.EnqueueDmaOp, target: Target) -> None:
-    """A copy that a regular semaphore counts is a single transfer, so it has few distances."""
+    """Refuses copies of many strides that signal a regular semaphore: they must be a single
+    transfer."""
     if not _signals_regular(op):
         return
     arrays = array_of(op.source, target), array_of(op.target, target)
@@ -100,8 +102,12 @@ def _one_transfer(op: tpu.EnqueueDmaOp, target: Target) -> None:
 
 
 def _last_odd_rows(op: tpu.EnqueueDmaOp, target: Target) -> None:
-    """The last row of an odd number of them lies in a pair with padding, as the compiler sees it:
-    known by its number, it cannot lose its dimension (asked of libtpu 0.0.51 for up to 20 rows)."""
+    """Refuses to drop the dimension of the last row, at a constant index, of an odd number of rows
+    of over 128 words.
+
+    The compiler sees that row in a pair with a row of padding (asked of libtpu 0.0.51 for up to 20
+    rows).
+    """
     for end in (op.source, op.target):
         view = viewed(end, tpu.MemrefSliceOp).owner
         if not isinstance(view, tpu.MemrefSqueezeOp):
@@ -131,7 +137,7 @@ def _last_odd_rows(op: tpu.EnqueueDmaOp, target: Target) -> None:
 
 
 def _drops(part: tuple[int, ...], view: tuple[int, ...]) -> bool:
-    """Whether the rows of `part`, the dimension before the last, are not in `view`."""
+    """Whether `view` does not have the rows of `part`, its second minor dimension."""
     return len(view) < len(part) and (len(view) < 2 or view[-2] != 1)
 
 
@@ -141,12 +147,12 @@ def _signals_regular(op: tpu.EnqueueDmaOp) -> bool:
 
 
 def _levels(shape: tuple[int, ...], source: Array, target: Array) -> list[_Level] | None:
-    """The distances of a copy of `shape` beside the pieces that are contiguous in both arrays.
+    """The strides of a copy of `shape` that go beyond pieces which are contiguous in both arrays.
 
-    A piece is the rows of a tile that both arrays hold together, or all rows where both have one
-    column of tiles. Dimensions that continue each other in both arrays are one. None where that
-    does not tell them: sizes known at run time, views without rows or columns, and rows of wide
-    arrays that end within a tile.
+    A piece is the rows that a tile of both arrays has in common, or all rows if both have one
+    column of tiles. Dimensions that are contiguous in both arrays count as one. None where the
+    strides are not known: for sizes known only at run time, views without rows or columns, and rows
+    of wide arrays that end within a tile.
     """
     last = [len(array.type.get_shape()) for array in (source, target)]
     if -1 in shape or any(
@@ -172,7 +178,7 @@ def _levels(shape: tuple[int, ...], source: Array, target: Array) -> list[_Level
 
 
 def _steps(array: Array, piece: int, inner: int) -> list[int]:
-    """Bits from one index to the next of the leading dimensions, `inner` pieces, a piece, and a
+    """The strides, in bits, of the leading dimensions, of the `inner` pieces, of a piece, and of a
     column of tiles."""
     *leading, rows, columns = array.type.get_shape()
     row = LANES * bit_width(array.type)
@@ -191,7 +197,7 @@ def _steps(array: Array, piece: int, inner: int) -> list[int]:
 
 
 def _merged(levels: list[_Level], piece: int) -> list[_Level]:
-    """`levels` without those that continue the contiguous piece, or another one."""
+    """`levels` without those that continue the contiguous piece, or another level."""
     merged: list[_Level] = []
     current: _Level = (piece, 1, 1)
     for count, first, second in sorted(levels, key=lambda level: level[1:]):

@@ -1,7 +1,7 @@
-"""What the vector unit computes: refusals by operation and element type.
+"""Refuses operations on vectors by operation and element type.
 
-Every rule was established by asking the real compiler (libtpu 0.0.51, v4 to v7x) about kernels
-of one operation; the reasons are in spec/vreg_lowering.md sections 4.2, 5.6 and 8.
+Every rule was found by asking libtpu 0.0.51 (v4 to v7x) about kernels of one operation; the reasons
+are in spec/vreg_lowering.md sections 4.2, 5.6 and 8.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _integers(op: Operation, target: Target) -> None:
 
 
 def _as_words(op: Operation) -> str:
-    """What to write instead of an operation on narrow integers, whose sign is no bit of theirs."""
+    """Advice for an operation on narrow integers: cast them to int32."""
     bits = bit_width(op.operands[0].type)
     unsigned = f"x.astype(jnp.int32) & {(1 << bits) - 1}"
     if isinstance(op, math.CtPopOp):
@@ -106,7 +106,8 @@ def _as_words(op: Operation) -> str:
 
 
 def constant_or_value(value: SSAValue) -> object:
-    """What a splat is made of, so that equal constants compare equal; else the value itself."""
+    """The number that a splat consists of, so that equal constants compare equal; else the value
+    itself."""
     owner = value.owner
     if isinstance(owner, vector.BroadcastOp | arith.TruncIOp):
         return constant_or_value(owner.operands[0])
@@ -122,7 +123,8 @@ def constant_or_value(value: SSAValue) -> object:
 
 
 def _shifts(op: Operation, target: Target) -> None:
-    """Elements within half words shift by one constant amount, or by amounts of their own."""
+    """Refuses shifts of booleans; and, on some targets, of elements under 16 bits by amounts that
+    are not constant."""
     type, amount = op.operands[0].type, constant_or_value(op.operands[1])
     if not isinstance(type, VectorType) or bit_width(type) >= 16:
         return
@@ -165,7 +167,7 @@ def _truncation(op: math.TruncOp, target: Target) -> None:
 
 
 def _reduction(op: vector.MultiReductionOp, target: Target) -> None:
-    """Sums, maxima and minima of f32, bf16 and i32; nothing multiplies along a register."""
+    """Refuses reductions other than sums, maxima and minima of f32, bf16 and i32."""
     source = cast(Any, op.source.type)
     kind, element = op.kind.data, source.element_type
     if isinstance(element, Float32Type | BFloat16Type):
@@ -186,7 +188,7 @@ def _reduction(op: vector.MultiReductionOp, target: Target) -> None:
 
 
 def gather_unit(op: tpu.DynamicGatherOp, target: Target) -> None:
-    """Raises `Unsupported` for a gather along sublanes on a chip whose units do lanes only."""
+    """Refuses gathers along sublanes on targets that only gather along lanes."""
     shape = op.source.type.get_shape()
     if (len(shape) - 2) in op.dimensions.get_values() and not target.sublane_gather:
         raise refusal(
@@ -198,7 +200,7 @@ def gather_unit(op: tpu.DynamicGatherOp, target: Target) -> None:
 
 
 def _gather_width(op: tpu.DynamicGatherOp, target: Target) -> None:
-    """Widths that the compiler gathers, by indices as wide as the elements."""
+    """Refuses gathers of widths that the compiler does not have, or by indices of another width."""
     source, indices = op.source.type, op.indices.type
     lanes = len(source.get_shape()) - 1 in op.dimensions.get_values()
     known = target.lane_gather_bits if lanes else target.sublane_gather_bits
@@ -232,8 +234,7 @@ def _pieces_once_wide(op: tpu.DynamicGatherOp) -> list[str]:
 
 
 def gather_form(op: tpu.DynamicGatherOp, target: Target) -> None:
-    """Raises `Unsupported` but for one dimension, of the last two: neither libtpu 0.0.51 nor our
-    lowering takes others, and JAX makes none."""
+    """Refuses gathers along several dimensions, or along a leading one, which JAX never makes."""
     dims, rank = list(op.dimensions.get_values()), op.source.type.get_num_dims()
     if len(dims) != 1 or dims[0] < rank - 2:
         raise refusal(
@@ -244,7 +245,7 @@ def gather_form(op: tpu.DynamicGatherOp, target: Target) -> None:
 
 
 def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
-    """The gather unit reads one register at a time, so the dimension must lie within one."""
+    """Refuses gathers along more elements than one register has."""
     source = op.source.type
     shape, rows = source.get_shape(), SUBLANES * packing(bit_width(source))
     indices = op.indices.type.get_shape()
@@ -261,8 +262,8 @@ def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
 
 
 def _in_pieces(size: int, wanted: int, limit: int, dim: int) -> list[str]:
-    """What to write for a gather of `wanted` from `size` elements of `dim`, by `limit` at a time:
-    pieces of the operand and of the indices have one shape."""
+    """Advice for a gather of `wanted` from `size` elements of `dim`: in pieces of `limit`; pieces
+    of the operand and of the indices have one shape."""
     before = ":, " * dim
     padded = [name for name, n in (("x", size), ("indices", wanted)) if n % limit]
     joined = "" if wanted <= limit else f", and jnp.concatenate of the pieces along {dim}"
@@ -289,7 +290,7 @@ _GATHERED_PIECES = (
 
 
 def _flat(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp | tpu.IotaOp, target: Target) -> None:
-    """Rotations, gathers and numbers have rows and lanes to tell apart."""
+    """Refuses rotations, gathers and iotas of rank 1."""
     kind = cast(AnyVector, op.results[0].type)
     if len(kind.get_shape()) < 2:
         # JAX gathers along rows where there are several.
@@ -305,7 +306,7 @@ def _flat(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp | tpu.IotaOp, target: Ta
 
 
 def _comparison(op: arith.CmpfOp, target: Target) -> None:
-    """Comparisons hold for numbers; what else must hold for NaN is said by a second one."""
+    """Refuses comparisons of floats that are true for NaN."""
     name = op.predicate_name
     if name not in ("oeq", "ogt", "oge", "olt", "ole", "one"):
         raise refusal(
@@ -317,7 +318,8 @@ def _comparison(op: arith.CmpfOp, target: Target) -> None:
 
 
 def _narrow_iota(op: tpu.IotaOp, target: Target) -> None:
-    """Numbers have 8 bits at least; counting on in the next register adds to half words."""
+    """Refuses iotas of under 8 bits; and of 16 bits over several registers, on targets that cannot
+    add 16-bit integers."""
     kind = cast(AnyVector, op.results[0].type)
     shape, bits = kind.get_shape(), bit_width(kind)
     if bits < 8:
@@ -350,7 +352,7 @@ REFERENCE_RULES: RuleTable = {
 
 
 def _stochastic_rounding(op: Operation, target: Target) -> None:
-    """Some targets round to the nearest number only."""
+    """Refuses stochastic rounding on targets without it."""
     if not target.stochastic_round:
         raise refusal(
             op, "stochastic-round", f"{target.name} has no stochastic rounding",
@@ -360,7 +362,7 @@ def _stochastic_rounding(op: Operation, target: Target) -> None:
 
 
 def scalar_rule(op: vector.ExtractOp, target: Target) -> None:
-    """One element leaves a vector, as a word."""
+    """Refuses to extract anything but one element of 32 bits at a constant position."""
     kind = cast(AnyVector, op.operands[0].type)
     if len(op.static_position) != kind.get_num_dims() or len(op.operands) > 1:
         raise refusal(

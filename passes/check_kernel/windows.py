@@ -1,6 +1,6 @@
-"""Blocks that the TPU compiler does not take; `--allow-beyond-reference` lifts these.
+"""Refuses windows that the TPU compiler refuses; `--allow-beyond-reference` lifts these.
 
-Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x, of every type and number of rows, which agree.
+Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x, of every type and number of rows; all agree.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pallasite.passes.reference_tiles import retiled_rows, tile_rows
 
 
 def check_windows(module: ModuleOp, kernel: Kernel) -> None:
-    """Raises `Unsupported` for the first block that cannot be transferred as it is.
+    """Raises `Unsupported` for the first window that is illegal.
 
-    Blocks that are counted in blocks begin at whole tiles; those that are counted in elements
-    must be proven to. The tiles are those of the block, not of the array. Arrays without
-    dimensions have no blocks, even where the grid has a single step.
+    Blocks counted in blocks must start at whole tiles, and element windows must be proven to. The
+    tiles are those of the block, not of the array. Arrays of rank 0 have no blocks, even in a grid
+    of a single step.
     """
     _check_elements(module, kernel.func)
     _check_spaces(kernel)
@@ -50,8 +50,10 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
 
 
 def _check_spaces(kernel: Kernel) -> None:
-    """libtpu: "Operand windows can only be requested in VMEM, SMEM, or HOST", of CMEM on every
-    target, also where the kernel has no grid (asked of libtpu 0.0.51)."""
+    """Refuses operands in CMEM, on every target, also without a grid (asked of libtpu 0.0.51).
+
+    libtpu: "Operand windows can only be requested in VMEM, SMEM, or HOST".
+    """
     for number, operand in enumerate(kernel.operands):
         if memory_space(operand.type) == "cmem":
             raise refusal(
@@ -62,7 +64,7 @@ def _check_spaces(kernel: Kernel) -> None:
 
 
 def _arrays(module: ModuleOp, kernel: Kernel) -> list[tuple[int, ...]]:
-    """The shapes of the arrays of the operands, as the call has them; empty if that is not said."""
+    """The shapes of the operands' arrays, as the call has them; empty without a call."""
     call = call_of(module)
     types = (*call.operands, *call.results) if call is not None else ()
     first = len(types) - len(kernel.operands)
@@ -72,8 +74,10 @@ def _arrays(module: ModuleOp, kernel: Kernel) -> list[tuple[int, ...]]:
 def _check_scalar_tiles(
     func: FuncOp, number: int, array: tuple[int, ...], operand: Attribute
 ) -> None:
-    """libtpu fails a check, "memory_space == kVmem (smem == vmem)", where blocks of scalar memory
-    have other tiles than their array (asked of libtpu 0.0.51)."""
+    """Refuses blocks in SMEM that have other tiles than their array (asked of libtpu 0.0.51).
+
+    libtpu fails a check, "memory_space == kVmem (smem == vmem)".
+    """
     block = cast("MemRefType[Attribute]", operand)
     if not isinstance(operand, MemRefType) or memory_space(block) != "smem":
         return
@@ -92,8 +96,10 @@ def _check_scalar_tiles(
 
 
 def _check_elements(module: ModuleOp, func: FuncOp) -> None:
-    """Raises for arrays without elements, for which XLA has no tiles. A call whose results have
-    none, and which does nothing else, is dropped before that matters."""
+    """Refuses arrays without elements, for which XLA has no tiles.
+
+    A call whose results are all empty, and which has no effects, is dropped before that matters.
+    """
     call = call_of(module)
     if call is None:
         return
@@ -112,10 +118,10 @@ def _check_elements(module: ModuleOp, func: FuncOp) -> None:
 
 
 def check_operand_floats(module: ModuleOp, func: FuncOp) -> None:
-    """Raises `Unsupported` for an operand of a float type that the compiler takes no array of.
+    """Refuses operands of float types of which the compiler accepts no arrays; results may have any
+    type.
 
-    libtpu: "Only arguments with float8e5m2, ... or 32-bit element types are supported"; results may
-    be of any.
+    libtpu: "Only arguments with float8e5m2, ... or 32-bit element types are supported".
     """
     call = call_of(module)
     for number, type in enumerate(call.operands if call is not None else ()):
@@ -135,9 +141,12 @@ _TAKEN = ("f32", "bf16", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ", "f8E8M0FNU", "f4
 def _check_place(
     window: Window, index_map: FuncOp, number: int, array: tuple[int, ...], kernel: FuncOp
 ) -> None:
-    """libtpu aborts, "Check failed: llo::CouldLtS32(digits[i], bounds[i])", where it finds a block
-    behind its array, but not on v7x if all of the block is in one piece there. One in front it
-    takes. At run time either fails in any step, so both are refused."""
+    """Refuses a block that lies outside of its array at a constant index.
+
+    libtpu aborts for a block behind its array, "Check failed: llo::CouldLtS32(digits[i],
+    bounds[i])", except on v7x if the block is one piece of memory. It accepts a block in front of
+    its array. Both fail at run time in every step, so both are refused.
+    """
     result = index_map.body.blocks[-1].last_op
     if not isinstance(result, ReturnOp) or window.bounds is None:
         return
@@ -162,7 +171,8 @@ def _check_place(
 
 
 def _place(result: ReturnOp, kernel: FuncOp) -> Operation:
-    """What to name the line of: of a map that computes nothing, JAX says none."""
+    """The operation whose line a message gives: JAX records none for a map that computes
+    nothing."""
     return kernel if source_location(result) is None else result
 
 
@@ -194,7 +204,8 @@ def _check(window: Window, index_map: FuncOp, bits: int, kernel: FuncOp) -> None
 
 
 def _turned(bounds: tuple[int, ...], dim: int, tile: int) -> list[str]:
-    """How a kernel gets a block that begins within a tile: from a larger one, by a rotation."""
+    """Advice: how a kernel gets a block that begins within a tile, from a larger one by a
+    rotation."""
     flat = len(bounds) == 1
     # Flat blocks are multiples of this (spec/pallas_semantics.md).
     step = 8 * LANES if flat else tile
@@ -208,7 +219,7 @@ def _turned(bounds: tuple[int, ...], dim: int, tile: int) -> list[str]:
 
 
 def _tile(bounds: tuple[int, ...], bits: int) -> tuple[int, ...]:
-    """The tile of a block in its last dimensions, rows and columns, or elements of one row."""
+    """The sizes of the block's tile in its last two dimensions, or in the only one."""
     if len(bounds) == 1:
         return (LANES * packing(bits),)
     return (tile_rows(bounds[-2], bits), LANES)
