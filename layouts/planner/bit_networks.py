@@ -1,9 +1,11 @@
-"""Networks that exchange bits of register numbers with bits of sublane numbers, stage by stage.
+"""Networks of shuffles that exchange bits of register numbers with bits of sublane numbers.
 
-A stage pairs registers that differ in one bit of their number, and makes both of a pair by a
-shuffle of the two: that exchanges this bit with one of the sublane's. Of the orders in which bits
-may be exchanged, the cheapest for what is wanted counts (design note "Form 4", section 2.1,
-strategy d).
+Number the source rows by (register, sublane). If the destination row numbers are a permutation of
+the bits of the source row numbers, as for many transposes and reshapes, the rows can be moved in
+stages. Each stage exchanges one bit of the register number with one bit of the sublane number: it
+pairs registers that differ in the former, and makes both registers of the new pair by a shuffle of
+the two old ones. There are several orders of exchanges; the cheapest one for the rows that are
+wanted is taken (design note "Form 4", section 2.1, strategy d).
 """
 
 from __future__ import annotations
@@ -31,42 +33,45 @@ Pattern = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Bits:
-    """Destination rows in groups of 2^n registers; weights[i] is the source row weight of bit i."""
+    """What a network has to do: destination rows come in groups of 2^n registers, and `weights[i]`
+    is by how much source row numbers grow with bit i of the place in the group."""
 
     base: Array
     """First source row of each group."""
     wanted: Array
-    """[groups, rows of a group]."""
+    """Whether each destination row is wanted: [groups, rows of a group]."""
     weights: list[int]
 
     @property
     def registers(self) -> int:
-        """Registers of a destination group."""
+        """The number of registers in a destination group."""
         return self.wanted.shape[1] // SUBLANES
 
     @property
     def register_weights(self) -> list[int]:
-        """Of the bits that number source registers, in rows, rising."""
+        """The weights of the bits that number source registers, in rows, rising."""
         return sorted(w for w in self.weights if w >= SUBLANES)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Pairs registers that differ in `register_bit`: rows `low` and `high` of each pair."""
+    """Pairs registers that differ in bit `register_bit` of their number; `low` and `high` are the
+    shuffles that make the two registers of a pair."""
 
     register_bit: int
     low: Pattern
     high: Pattern
 
     def pairs(self, table: Array) -> tuple[Array, Array]:
-        """What `table` [groups, registers, ...] has of the first and of the second of each pair."""
+        """Splits `table` [groups, registers, ...] into what it has for the first and for the second
+        register of each pair."""
         split = table.reshape(table.shape[0], -1, 2, 1 << self.register_bit, *table.shape[2:])
         return split[:, :, 0], split[:, :, 1]
 
 
 @dataclass(frozen=True)
 class Network:
-    """The stages that make the groups of `bits`, padding included."""
+    """The stages that make the groups of `bits`, including registers that are only padding."""
 
     bits: Bits
     stages: list[Stage]
@@ -77,7 +82,10 @@ class Network:
 
 
 def best_network(bits: Bits, program: Program, costs: Costs) -> Network | None:
-    """The cheapest order of exchanges; groups that want the same rows are weighed once."""
+    """The cheapest network for `bits`; None if no register bit has to be exchanged.
+
+    Equal groups are priced once. Raises `TooDear` if the budget of `program` cannot afford it.
+    """
     wanted, _, inverse = unique_rows(bits.wanted)
     few = _Groups(wanted.shape, wanted.tobytes(), tuple(np.bincount(inverse).tolist()))
     found = _best_order(tuple(bits.weights), few, costs)
@@ -90,7 +98,7 @@ def best_network(bits: Bits, program: Program, costs: Costs) -> Network | None:
 
 @dataclass(frozen=True)
 class _Groups:
-    """The different groups of rows that are wanted, and how often each occurs."""
+    """The different groups of wanted rows, and how often each occurs."""
 
     shape: tuple[int, ...]
     wanted: bytes
@@ -101,9 +109,10 @@ class _Groups:
 def _best_order(
     weights: tuple[int, ...], groups: _Groups, costs: Costs
 ) -> tuple[list[tuple[int, int]], int, int] | None:
-    """The cheapest order of exchanges, and its register and grid instructions.
+    """The cheapest order of exchanges, with its numbers of register and grid instructions; None if
+    there is none.
 
-    Where the groups begin does not matter, so the parts of a packed movement share the answer.
+    Where groups begin does not matter, so the parts of a packed movement share the cached answer.
     """
     wanted = np.frombuffer(groups.wanted, np.bool_).reshape(groups.shape)
     bits = Bits(np.zeros(len(wanted), np.int64), wanted, list(weights))
@@ -122,9 +131,10 @@ def _best_order(
 def _price(
     bits: Bits, exchanges: list[tuple[int, int]], repeats: Array, costs: Costs, most: float
 ) -> tuple[float, float]:
-    """Register and grid instructions, group g standing for `repeats[g]` groups.
+    """The register and grid instructions of an order of exchanges; group g stands for `repeats[g]`
+    groups.
 
-    Or more than `most` register instructions, if they are more.
+    Stops early, with more than `most` register instructions, once they exceed that.
     """
     registers = steps = 0
     for stage, halves in _wanted(bits, *_stages_of(bits, exchanges)):
@@ -139,9 +149,10 @@ def _price(
 
 
 def find_bits(numbers: Array, base: Array) -> Bits | None:
-    """Source row numbers [groups, rows] as a permutation of the bits of the place in the group.
+    """The bits that describe the source row `numbers` [groups, rows] (negative: not wanted), None
+    if no permutation of bits does.
 
-    `base` is the first source row of each group; None if they are no such permutation.
+    `base` is the first source row of each group.
     """
     size = numbers.shape[1]
     wanted = np.asarray(numbers >= 0)
@@ -170,7 +181,8 @@ def find_bits(numbers: Array, base: Array) -> Bits | None:
 
 
 def _exchanges(bits: Bits) -> Iterator[list[tuple[int, int]]]:
-    """Every order of exchanges: (destination sublane bit, sublane bit that goes out)."""
+    """Every order of exchanges, as pairs: the destination sublane bit that comes in, and the
+    sublane bit that goes out."""
     incoming = [i for i in range(3) if bits.weights[i] >= SUBLANES]
     outgoing = [j for j in range(3) if 1 << j not in bits.weights[:3]]
     if not incoming:
@@ -194,7 +206,8 @@ def _network(bits: Bits, exchanges: list[tuple[int, int]]) -> Network:
 
 
 def _stages_of(bits: Bits, exchanges: list[tuple[int, int]]) -> tuple[list[Stage], Array]:
-    """And which register of the last stage each destination register of a group is."""
+    """The stages of an order of exchanges, and for each destination register of a group its number
+    among the registers of the last stage."""
     outside = sorted({w for w in bits.weights if w >= SUBLANES})
     # The stages depend on the order of the distances, not on how far they are.
     ranked = [w if w < SUBLANES else SUBLANES << outside.index(w) for w in bits.weights]
@@ -226,8 +239,10 @@ def _stages(
 
 @lru_cache(maxsize=64)
 def _patterns(place: int, final: tuple[int, ...]) -> tuple[Pattern, Pattern]:
-    """Of both registers of a pair, one bit of whose number is exchanged with bit `place` of the
-    sublane; bit q of the sublane is bit `final[q]` of what that makes."""
+    """The shuffles that make both registers of a pair when bit `place` of the sublane is exchanged.
+
+    Bit q of the resulting sublane is bit `final[q]` of what the exchange gives.
+    """
     bit = 1 << place
     low = [SUBLANES + (row & ~bit) if row & bit else row for row in range(SUBLANES)]
     high = [SUBLANES + row if row & bit else row | bit for row in range(SUBLANES)]
@@ -237,7 +252,8 @@ def _patterns(place: int, final: tuple[int, ...]) -> tuple[Pattern, Pattern]:
 
 @dataclass(frozen=True)
 class _Subsets:
-    """What a shuffle of two registers is, for every set of sublanes that are wanted, bit by bit."""
+    """What a shuffle of two registers amounts to, for every set of sublanes that are wanted; a set
+    is a number with one bit per sublane."""
 
     kinds: tuple[Array, Array, Array]
     """Whether it is computed, a copy of the first, or of the second."""
@@ -260,7 +276,8 @@ def _subsets(pattern: Pattern) -> _Subsets:
 def _wanted(
     bits: Bits, stages: list[Stage], order: Array
 ) -> Iterator[tuple[Stage, tuple[Array, Array]]]:
-    """Walks backwards: which sublanes of the outputs of each stage are wanted, bit by bit."""
+    """For each stage, from the last to the first: the sublanes that are wanted of its outputs, one
+    bit per sublane."""
     groups = len(bits.base)
     needed = np.zeros((groups, 1 << len(bits.register_weights)), np.uint8)
     rows = bits.wanted.reshape(groups, -1, SUBLANES)

@@ -1,8 +1,9 @@
-"""Masks and index registers that need no stored constants.
+"""Masks and index registers that are made without stored constants.
 
-The register form has no constants but splats, so whatever varies within a register is described by
-boxes (`tpu.create_mask`) and by affine functions of the sublane, the lane and the position in the
-grid (`tpu.iota`), with pieces overlaid on one another (spec/grid_form.md section 7).
+The register form has no constants other than splats. What varies within a register is therefore
+described by boxes (`tpu.create_mask`), and by functions that are affine in the sublane, the lane
+and the position in the grid (`tpu.iota`); pieces may be overlaid on one another (spec/grid_form.md
+section 7).
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _SUBLANE, _LANE = np.arange(SUBLANES)[:, None], np.arange(LANES)
 
 @dataclass(frozen=True)
 class Mask:
-    """True in the union of boxes, or where a bit of a field is set.
+    """A mask of registers: true in the union of boxes, or where bit `bit` of `field` is set.
 
-    Or, if there is a number for `first`, in the lanes from `first` plus the field on.
+    If `first` is given, it is true in the lanes from `first` plus the value of `field` on.
     """
 
     boxes: tuple[Box, ...]
@@ -39,7 +40,7 @@ class Mask:
     first: int | None = None
 
     def array(self) -> Array:
-        """[8, 128], or [registers, 8, 128] of a field."""
+        """The mask as booleans [8, 128], or [registers, 8, 128] with a field."""
         if self.field is not None and self.first is not None:
             return np.arange(LANES) >= self.field.array() + self.first
         if self.field is not None:
@@ -50,7 +51,7 @@ class Mask:
         return result
 
     def at(self, register: Array, sublane: Array, lane: Array) -> Array:
-        """At places of a grid."""
+        """The mask at places of a grid, given by arrays of register, sublane and lane numbers."""
         if self.field is None:
             return self.array()[sublane, lane]
         value = self.field.at(register, sublane, lane)
@@ -58,7 +59,8 @@ class Mask:
 
     @classmethod
     def of(cls, wanted: Array, allowed: Array | None = None) -> Mask:
-        """Covers `wanted` without leaving `allowed` (default: `wanted`), in few boxes."""
+        """A mask of few boxes that covers `wanted` [8, 128] and stays within `allowed` (default:
+        `wanted`)."""
         allowed = wanted if allowed is None else allowed
         left = wanted.copy()
         boxes: list[Box] = []
@@ -71,7 +73,8 @@ class Mask:
 
 
 def _grow(sublane: int, lane: int, allowed: Array) -> Box:
-    """The larger of the two maximal boxes that grow from a point, lanes first or sublanes first."""
+    """The larger of two maximal boxes around a place: one grows along the lanes first, the other
+    along the sublanes."""
 
     def run(line: Array, at: int) -> tuple[int, int]:
         # Truth values are bytes: finding one of these is many times as fast as `argmin`.
@@ -90,11 +93,13 @@ def _grow(sublane: int, lane: int, allowed: Array) -> Box:
 
 @dataclass(frozen=True)
 class Field:
-    """Integers in registers: `base` everywhere, then each overlay within its box.
+    """Integers in registers: the affine function `base` everywhere, except in the boxes of
+    overlays, later ones on top.
 
-    With `modulus` m > 0 the value is taken modulo m, a power of two. `registers` is the extent of
-    the grid if an affine part uses the grid position, else 1. With a `table` it is the number of
-    different index registers, and the table says which of them every register of the grid has.
+    If `modulus` is not 0, a power of two, values are taken modulo it. `registers` is the extent of
+    the grid if an affine function depends on the grid position, else 1. With a `table`, `registers`
+    is the number of different index registers, and the table has the number of the index register
+    for each register of the grid.
     """
 
     base: Affine
@@ -106,20 +111,18 @@ class Field:
 
     @classmethod
     def by_table(cls, base: Affine, modulus: int, table: Array) -> Field:
-        """Index registers that repeat, as `table` [registers] says.
-
-        They are affine in the numbers of the table.
-        """
+        """A field of repeated index registers: `table` [registers] has the grid position at which
+        `base` is evaluated for each register."""
         if not base[1] or not table.any():
             return cls((base[0], 0, *base[2:]), (), modulus)
         return cls(base, (), modulus, int(table.max()) + 1, table.astype(np.uint16).tobytes())
 
     def numbers(self) -> Array | None:
-        """Which index register every register of the grid has; None without a table."""
+        """The number of the index register of every register of the grid; None without a table."""
         return np.frombuffer(self.table, np.uint16).astype(np.int64) if self.table else None
 
     def at(self, register: Array, sublane: Array, lane: Array) -> Array:
-        """At places of a grid."""
+        """The values at places of a grid, given by arrays of register, sublane and lane numbers."""
         numbers = self.numbers()
         place = register if numbers is None else numbers[register]
         if self.overlays:
@@ -130,33 +133,34 @@ class Field:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether `repeated` can number the index registers."""
+        """Whether two bytes can number the index registers, as `repeated` does."""
         return self.registers <= _MOST_NUMBERED
 
     def repeated(self, times: int) -> Field:
-        """The same for a grid that is so many times after itself."""
+        """The field for a grid that consists of this one `times` times, one after the other."""
         table = self.table
         if self.registers > 1 and not table:
             table = np.arange(self.registers).astype(np.uint16).tobytes()
         return replace(self, table=table * times)
 
     def array(self) -> Array:
-        """[registers, 8, 128]; not to be written to."""
+        """The values [registers, 8, 128]; must not be written to."""
         # A gather by one index register is looked at for each of its checks, and may be seven
         # selects, each of which has it as its mask.
         return _overlaid(self) if self.overlays and self.registers == 1 else _filled(self)
 
     @staticmethod
     def is_affine(values: Array, modulus: int) -> bool:
-        """Whether one affine function gives the `values` [8, 128] of a register."""
+        """Whether one affine function gives all `values` [8, 128] of a register."""
         return _fit(values[None], modulus) is not None
 
     @classmethod
     def of(cls, values: Array, modulus: int = 0) -> Field | None:
-        """Describes `values` [registers, 8, 128], negative where they do not matter.
+        """A field with the `values` [registers, 8, 128]; negative ones do not matter. None if there
+        is none.
 
-        More than one register succeeds only if one affine function serves them all. Without a
-        modulus the values are bit patterns: they are constant in every piece.
+        For more than one register it exists only if one affine function gives them all. Without a
+        modulus the values are bit patterns, which are constant in every piece.
         """
         whole = _fit(values, modulus)
         if whole is not None and modulus and whole[1]:
@@ -173,14 +177,14 @@ class Field:
 
 @lru_cache(maxsize=512)
 def _overlaid(field: Field) -> Array:
-    """What `field`, which is one index register of several pieces, has in every place."""
+    """The values of `field`, one index register of several pieces; cached, so read-only."""
     made = _filled(field)
     made.flags.writeable = False
     return made
 
 
 def _filled(field: Field) -> Array:
-    """[registers, 8, 128]: the base, then what lies over it."""
+    """The values [registers, 8, 128]: those of the base, then those of the overlays."""
     result = np.empty((field.registers, SUBLANES, LANES), np.int64)
     for (s0, s1, l0, l1), (constant, grid, sublane, lane) in (
         (FULL, field.base),
@@ -192,7 +196,7 @@ def _filled(field: Field) -> Array:
 
 
 def _fit(values: Array, modulus: int) -> Affine | None:
-    """An affine function that gives `values` wherever they are not negative."""
+    """The affine function that gives all `values` that are not negative; None if there is none."""
     wanted = values >= 0
     place = int(wanted.argmax())
     if not wanted.reshape(-1)[place]:
@@ -238,7 +242,8 @@ def _fit(values: Array, modulus: int) -> Affine | None:
 
 
 def _pieces(values: Array, modulus: int) -> list[tuple[Box, Affine]]:
-    """Boxes with an affine function each; later ones lie over earlier ones."""
+    """Boxes, each with an affine function, that together give `values` [8, 128]; later ones are on
+    top."""
     if (values[1:] == values[0]).all():
         return _stretches(values[0].tolist(), modulus)
     pieces: list[tuple[Box, Affine]] = []
@@ -259,7 +264,8 @@ def _pieces(values: Array, modulus: int) -> list[tuple[Box, Affine]]:
 
 
 def _stretches(line: list[int], modulus: int) -> list[tuple[Box, Affine]]:
-    """The same of registers that have `line` in every row, as most of many pieces have."""
+    """`_pieces` of a register that has `line` in every row, which is the most frequent case of many
+    pieces."""
     pieces: list[tuple[Box, Affine]] = []
     at = 0
     while True:
@@ -287,7 +293,8 @@ def _stretches(line: list[int], modulus: int) -> list[tuple[Box, Affine]]:
 
 
 def _rise(difference: int, distance: int, modulus: int) -> int | None:
-    """The step that makes `difference` over `distance`, if it is an integer; the shorter way."""
+    """The step that makes `difference` over `distance` places, None if it is no integer. With a
+    modulus, the difference nearest to 0 counts."""
     if not modulus:
         return None if difference else 0
     difference = (difference + modulus // 2) % modulus - modulus // 2
@@ -295,9 +302,11 @@ def _rise(difference: int, distance: int, modulus: int) -> int | None:
 
 
 def _run(line: Array, modulus: int) -> tuple[int, int]:
-    """How far one affine function explains `line`, which begins with a value, and its step.
+    """How many values of `line` one affine function gives, from the first one on, which matters,
+    and its step.
 
-    Longer stretches begin with the same two values: whatever fits one fits all shorter ones.
+    Longer stretches begin with the same two values, so a function that fits a stretch fits all
+    shorter ones.
     """
     places = np.nonzero(line >= 0)[0]
     if places.size < 2:
@@ -313,15 +322,16 @@ def _run(line: Array, modulus: int) -> tuple[int, int]:
 
 
 def _fits(off: Array, modulus: int) -> list[bool]:
-    """Per row, whether nothing is off."""
+    """For each row, whether all its values are 0 (modulo `modulus`)."""
     return (~any_along(off & (modulus - 1) if modulus else off, 1)).tolist()
 
 
 def _rows(window: Array, along: int, modulus: int) -> tuple[int, int]:
-    """How many rows of `window`, whose first row steps by `along`, one function explains.
+    """How many rows of `window`, whose first row has the step `along`, one function gives, and its
+    step from row to row.
 
-    And its step from row to row. More rows may tell the step that fewer leave open, so the number
-    is found by trying as many as there are, and by halving steps from there.
+    More rows may determine a step that fewer leave open. So the number is found by trying all rows
+    first, then fewer, halving the increment each time.
     """
     count = len(window)
     if count == 1:
