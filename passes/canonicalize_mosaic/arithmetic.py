@@ -1,4 +1,6 @@
-"""Elementwise arithmetic in types the vector unit computes in: others go through 32 bits."""
+"""Elementwise arithmetic: what the vector unit does not compute in a narrow type is computed in 32
+bits.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ SHIFTS = (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
 
 @rule(arith.MuliOp)
 def multiply_by_shift(op: arith.MuliOp, r: Legalizer) -> SSAValue | None:
-    """Narrow integers times a power of two are shifted, where registers do not multiply them."""
+    """A product of narrow integers and a power of two is a shift, on targets that do not multiply
+    them."""
     element = element_of(op.result)
     if not is_vector(op.result) or not isinstance(element, IntegerType):
         return None
@@ -74,7 +77,8 @@ def multiply_by_shift(op: arith.MuliOp, r: Legalizer) -> SSAValue | None:
 
 @rule(*(k for k in (*_kinds(arith), *_kinds(math)) if k not in NOT_ARITHMETIC))
 def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
-    """Narrow floats compute in f32 and round once; narrow integers compute in i32 and wrap."""
+    """Narrow floats are computed in f32 and rounded once, narrow integers in i32, whose low bits
+    are kept."""
     if len(op.results) != 1 or not is_vector(op.results[0]) or not op.operands:
         return None
     element = element_of(op.operands[0])
@@ -141,13 +145,16 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
 
 
 def _halves_compare(r: Legalizer) -> bool:
-    """Whether masks of half words exist."""
+    """Whether the target has masks of 16-bit elements."""
     return r.target.max_mask_subelements > 1 and 16 in r.target.equated_bits
 
 
 def _shifted_packed(op: Operation, r: Legalizer) -> bool:
-    """Whether registers shift the narrow integers of `op` as they are: all by one number, and not
-    where they are there as words, which are shifted before they are packed."""
+    """Whether the shift `op` of narrow integers is done packed.
+
+    That needs one amount for all elements. Where the elements exist as words anyway, these are
+    shifted before they are packed.
+    """
     value, amount = op.operands
     if bit_width(element_of(value)) not in r.target.shifted_bits:
         return False
@@ -161,14 +168,14 @@ def _shifted_packed(op: Operation, r: Legalizer) -> bool:
 
 
 def _wants_words(op: Operation, r: Legalizer) -> bool:
-    """Whether `op` unpacks narrow integers, or will."""
+    """Whether `op` is lowered by unpacking narrow integers to words."""
     if isinstance(op, arith.ExtSIOp | arith.ExtUIOp):
         return bit_width(element_of(op.result)) == 32
     return _adds_words(op, r)
 
 
 def _adds_words(op: Operation, r: Legalizer) -> bool:
-    """Whether `op` adds up or multiplies narrow integers, for which they become words."""
+    """Whether `op` sums or multiplies narrow integers, which is done in words."""
     return isinstance(op, SUMS) and op.name not in r.target.i16_ops
 
 

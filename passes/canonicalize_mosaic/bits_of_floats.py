@@ -1,9 +1,9 @@
-"""bf16 that is equal to a number or not, by the bits of both, where registers compare no bf16.
+"""Compares bf16 with a constant for equality by their bits, on targets that do not compare bf16.
 
-Half words are compared packed: nothing is unpacked, and no mask packed. A number other than zero
-has bits of its own, which no NaN has. Orders are found in f32: one comparison of half words would
-not tell NaN from what lies beyond infinity, and two with their `and` make the TPU compiler's code
-longer (libtpu 0.0.51, v5e).
+16-bit integers are compared packed, so that neither the values nor the mask change their width. A
+number other than zero has one bit pattern, which no NaN has. Orders (`<`) are still compared in
+f32: one comparison of the bits could not tell NaN from infinity, and two of them combined make the
+TPU compiler's code longer (libtpu 0.0.51, v5e).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _PACKED = (arith.SelectOp, arith.CmpfOp, math.AbsFOp, arith.NegfOp, tpu.VectorSt
 
 
 def equated_by_bits(op: arith.CmpfOp, r: Legalizer) -> SSAValue | None:
-    """`op` on half words; None if it is another comparison, or takes less in f32."""
+    """`op` as a comparison of 16-bit integers; None for other comparisons, or if f32 takes fewer
+    operations."""
     predicate = _AS_INTEGERS.get(op.predicate_name)
     if predicate is None:
         return None
@@ -44,7 +45,8 @@ def equated_by_bits(op: arith.CmpfOp, r: Legalizer) -> SSAValue | None:
 
 
 def _stays_packed(value: SSAValue, op: Operation) -> bool:
-    """Whether the mask only chooses between half words, and nothing known needs `value` in f32."""
+    """Whether the mask only selects between 16-bit elements, and nothing known needs `value` in
+    f32."""
     for use in op.results[0].uses:
         chosen = use.operation
         if not isinstance(chosen, arith.SelectOp) or use.index:
@@ -57,5 +59,5 @@ def _stays_packed(value: SSAValue, op: Operation) -> bool:
 
 
 def _half_word(number: float) -> int:
-    """The bits of a number that bf16 holds, as a signed half word."""
+    """The bit pattern of a number that bf16 holds, as a signed 16-bit integer."""
     return int(np.float32(number).view(np.int32)) >> 16

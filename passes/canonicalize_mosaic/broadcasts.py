@@ -1,4 +1,4 @@
-"""Broadcasts of what registers cannot be filled with directly, and shape operations on masks."""
+"""Broadcasts of narrow scalars and of masks, and changes of the shape of masks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from pallasite.passes.canonicalize_mosaic.driver import (
 
 @rule(vector.BroadcastOp)
 def legalize_broadcast(op: vector.BroadcastOp, r: Legalizer) -> SSAValue | None:
-    """Constants become splats; narrow scalars are broadcast in 32 bits; masks as i32."""
+    """Broadcasts of constants become splat constants, those of narrow scalars are done in 32 bits,
+    and those of masks as i32."""
     source, result = op.operands[0], op.results[0]
     kind = cast(VectorType[Attribute], result.type)
     constant = arith.known_number(source)
@@ -52,7 +53,7 @@ def _of(kind: VectorType[Attribute], element: Attribute) -> VectorType[Attribute
 
 
 def _through_i32(op: Operation, r: Legalizer) -> SSAValue:
-    """`op` on i1 values done on 0 and 1, and compared with 0 afterwards."""
+    """`op` on masks, done on i32 of 0 and 1 and compared with 0 afterwards."""
     wide = [r.to_i32(v, signed=False) if element_of(v) == i1 else v for v in op.operands]
     value = r.again(op, wide, like(op.results[0], i32))
     zero = r.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], value.type), 0)))
@@ -64,7 +65,8 @@ def _through_i32(op: Operation, r: Legalizer) -> SSAValue:
     vector.TransposeOp, tpu.ConcatenateOp, tpu.RepeatOp, tpu.DynamicRotateOp, tpu.DynamicGatherOp,
 )  # fmt: skip
 def legalize_shape(op: Operation, r: Legalizer) -> SSAValue | None:
-    """Masks move as integers; a splat keeps its value in any shape; no-ops vanish."""
+    """Changes of shape of masks are done on integers; those of splats, and those that change
+    nothing, disappear."""
     result = op.results[0]
     if isinstance(op, vector.ShapeCastOp | tpu.ReshapeOp) and op.operands[0].type == result.type:
         return op.operands[0]
@@ -77,15 +79,15 @@ def legalize_shape(op: Operation, r: Legalizer) -> SSAValue | None:
 
 
 def _only_constant(op: Operation) -> int | float | None:
-    """What every element of every vector that `op` takes is, if that is one number: 0.0 and -0.0
-    are two."""
+    """The number that all elements of all vector operands of `op` are, else None; 0.0 and -0.0
+    differ."""
     found = [arith.known_number(v) for v in op.operands if is_vector(v)]
     first, *others = [None if v is None else (copysign(1, v), v) for v in found]
     return found[0] if all(v == first for v in others) else None
 
 
 def _only_unit_dims(op: Operation) -> bool:
-    """Whether a shape cast only inserts and drops dimensions of extent 1: no register changes."""
+    """Whether a reshape only adds and drops dimensions of size 1, so that no register changes."""
     if not isinstance(op, vector.ShapeCastOp | tpu.ReshapeOp):
         return False
     kinds = [cast(VectorType[Attribute], v.type) for v in (op.operands[0], op.results[0])]

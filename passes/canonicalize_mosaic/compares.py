@@ -1,8 +1,8 @@
-"""Comparisons as the vector unit has them.
+"""Comparisons that the vector unit has: other predicates and element types are expressed by these.
 
-Of floats it has six predicates, the ordered ones. The TPU compiler answers any other predicate with
-"Unsupported comparison direction", which was tried on v5e. Narrow integers are compared packed
-where the mask is wanted for data of their width.
+For floats it has the six ordered predicates. The TPU compiler refuses any other one with
+"Unsupported comparison direction" (tried on v5e). Narrow integers are compared packed if the mask
+is used for data of their width.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ opposite: `one` is true of NaN, too (spec/README.md)."""
 
 
 def ordered(op: arith.CmpfOp, r: Legalizer) -> SSAValue | None:
-    """A predicate that vector units lack, by those that they have; None if they have it."""
+    """A comparison by an unordered predicate, as ordered comparisons; None for an ordered one."""
     predicate = op.predicate_name
     if predicate in ("false", "true"):
         return r.emit(arith.ConstantOp(splat(_mask(op), int(predicate == "true"))))
@@ -56,7 +56,7 @@ def _not(mask: SSAValue, op: arith.CmpfOp, r: Legalizer) -> SSAValue:
 
 @rule(arith.XOrIOp)
 def compare_the_other_way(op: arith.XOrIOp, r: Legalizer) -> SSAValue | None:
-    """The opposite of a comparison of integers, which nobody else needs, is a comparison."""
+    """The negation of a comparison of integers that has no other use is the opposite comparison."""
     if not is_vector(op.result):
         return None
     for mask, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
@@ -71,8 +71,8 @@ def _is_true(op: object) -> bool:
 
 
 def compared_packed(op: arith.CmpiOp, target: Target) -> bool:
-    """Whether registers compare the narrow integers of `op` as they are, and their mask governs
-    only data as narrow: for wider data it would be taken apart."""
+    """Whether the narrow integers of `op` are compared packed: the mask must only be used for data
+    as narrow, since for wider data it would have to be unpacked."""
     bits = bit_width(element_of(op.lhs))
     equality = op.predicate_name in ("eq", "ne")
     if bits not in (target.equated_bits if equality else target.ordered_bits):
@@ -82,7 +82,8 @@ def compared_packed(op: arith.CmpiOp, target: Target) -> bool:
 
 
 def compared_in_halves(op: arith.CmpiOp, target: Target) -> bool:
-    """Whether the bytes of `op` are compared as half words, which their mask governs alone."""
+    """Whether the bytes of `op` are compared as 16-bit integers, for which alone the mask is
+    used."""
     halves = 16 in target.equated_bits & target.ordered_bits and target.max_mask_subelements > 1
     narrow = bit_width(element_of(op.lhs)) == 8 and target.narrowest_select_bits <= 16
     return halves and narrow and _governs(op.result, 16, ())
@@ -93,8 +94,8 @@ _WITH_ZERO = {("ugt", 0): "ne", ("uge", 1): "ne", ("ule", 0): "eq", ("ult", 1): 
 
 
 def compared_with_zero(op: arith.CmpiOp, r: Legalizer) -> SSAValue | None:
-    """Narrow unsigned integers are more than zero where they are not zero: found equal, which
-    registers do of more widths than they order."""
+    """`x > 0` of narrow unsigned integers is `x != 0`: equality is available for more widths than
+    order."""
     number = arith.splat_number(op.rhs)
     if number is None or (op.predicate_name, int(number)) not in _WITH_ZERO:
         return None
@@ -112,8 +113,8 @@ _SIGNS = {
 
 
 def compared_by_sign(op: arith.CmpiOp, r: Legalizer) -> SSAValue | None:
-    """Bytes compared with zero, where registers find bytes equal and do not order them: by their
-    highest bits."""
+    """Comparisons of bytes with zero by their sign bits, on targets that only compare bytes for
+    equality."""
     number = arith.splat_number(op.rhs)
     if number is None or bit_width(element_of(op.lhs)) != 8:
         return None
@@ -138,9 +139,12 @@ def compared_by_sign(op: arith.CmpiOp, r: Legalizer) -> SSAValue | None:
 
 
 def _governs(mask: SSAValue, bits: int, ordered: Sequence[SSAValue]) -> bool:
-    """Whether `mask`, alone or with masks of such data, chooses between values of `bits` bits, but
-    not alone the larger or smaller of `ordered`: of these the TPU compiler makes an extremum, which
-    narrow integers do not have."""
+    """Whether `mask`, alone or combined with other masks for such data, selects between values of
+    `bits` bits.
+
+    Not if it alone selects the larger or smaller of `ordered`: the TPU compiler makes a maximum or
+    minimum of that, which narrow integers do not have.
+    """
     waiting, seen = [mask], {mask}
     while waiting:
         value = waiting.pop()
@@ -164,7 +168,7 @@ def _governs(mask: SSAValue, bits: int, ordered: Sequence[SSAValue]) -> bool:
 
 
 def _are_equal(values: Sequence[SSAValue], *others: Sequence[SSAValue]) -> bool:
-    """Whether `values` are those of one of `others`, as they are once equal ones are one."""
+    """Whether `values` equal those of one of `others`, after common subexpressions are removed."""
     return any(
         all(a is b or equal_values(a, b) for a, b in zip(values, pair, strict=True))
         for pair in others

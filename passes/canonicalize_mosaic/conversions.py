@@ -1,8 +1,8 @@
-"""Conversions as the hardware has them: between 32 bits and narrower, in `tpu` form.
+"""Conversions that the hardware has, between 32 bits and narrower, as `tpu` operations.
 
-Everything else goes through 32 bits: ext and trunc of floats through f32, integers through i32,
-float to narrow integer by clamping to the range first (spec/vreg_lowering.md section 4.2; JAX
-saturates).
+All others are done in two steps: between floats by way of f32, between integers by way of i32, and
+from float to a narrow integer by clamping to its range first, since JAX saturates
+(spec/vreg_lowering.md section 4.2).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UPPER_HALF = -(1 << 16)
 
 @rule(arith.ExtFOp, tpu.ExtfOp)
 def legalize_extf(op: Operation, r: Legalizer) -> SSAValue | None:
-    """To f32 in one step; to anything narrower through f32."""
+    """To f32 in one step; to a narrower type by way of f32."""
     if not is_vector(op.results[0]):
         return scalars.widened(op.operands[0], r) if op.results[0].type == f32 else None
     target = element_of(op.results[0])
@@ -55,7 +55,7 @@ def legalize_extf(op: Operation, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.TruncFOp, tpu.TruncfOp)
 def legalize_truncf(op: Operation, r: Legalizer) -> SSAValue | None:
-    """From f32 in one step; from anything narrower through f32. Constant scalars fold."""
+    """From f32 in one step; from a narrower type by way of f32. Constant scalars fold."""
     if not is_vector(op.results[0]):
         folded = _rounded_constant(op, r)
         if folded is not None or op.operands[0].type != f32:
@@ -77,7 +77,8 @@ def _mode_of(op: Operation) -> tpu.RoundingModeAttr:
 def _narrowed(
     value: SSAValue, element: Attribute, mode: tpu.RoundingModeAttr, r: Legalizer
 ) -> SSAValue:
-    """An f32 value as `element`; packing rounds to the nearest, so what that drops goes first."""
+    """An f32 value converted to `element`. Packing rounds to nearest, so for another rounding the
+    dropped bits are cleared before."""
     if mode == TOWARDS_ZERO and element_of(value) != element:
         assert is_bf16(element)  # check-kernel admits no other
         word = r.emit(_made(arith.BitcastOp, value, like(value, i32)))
@@ -97,7 +98,7 @@ def _made(
 
 
 def _rounded_constant(op: Operation, r: Legalizer) -> SSAValue | None:
-    """The constant operand of a conversion of scalars to a float, rounded to the result's type."""
+    """The constant operand of a scalar conversion to a float, rounded to the result's type."""
     source, target = op.operands[0].owner, op.results[0].type
     if not isinstance(source, arith.ConstantOp):
         return None
@@ -112,7 +113,8 @@ def _rounded_constant(op: Operation, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.ExtSIOp, arith.ExtUIOp)
 def legalize_extension(op: Operation, r: Legalizer) -> SSAValue | None:
-    """In one step, from the narrowest on; through i32 from bits, or what was truncated from it."""
+    """In one step, from the narrowest value on; masks, and values truncated from i32, by way of
+    i32."""
     source, result = op.operands[0], op.results[0]
     if not is_vector(result):
         return None
@@ -147,7 +149,7 @@ def legalize_trunci(op: arith.TruncIOp, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.SIToFPOp, arith.UIToFPOp, tpu.SitofpOp, tpu.UitofpOp)
 def legalize_to_float(op: Operation, r: Legalizer) -> SSAValue | None:
-    """Through i32 and f32, scalars too; 32-bit unsigned numbers are converted as such."""
+    """By way of i32 and f32, scalars too; unsigned 32-bit integers are converted as such."""
     source, result = op.operands[0], op.results[0]
     as_it_is = isinstance(op, tpu.SitofpOp | tpu.UitofpOp)
     pair = (str(element_of(source)), str(element_of(result)))
@@ -171,7 +173,8 @@ def legalize_to_float(op: Operation, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.FPToSIOp, arith.FPToUIOp, tpu.FptosiOp, tpu.FptouiOp)
 def legalize_to_integer(op: Operation, r: Legalizer) -> SSAValue | None:
-    """Through f32 and i32, clamped to the range of a narrower integer if it may leave that."""
+    """By way of f32 and i32; clamped to the range of a narrower integer if the value may leave
+    it."""
     source, result = op.operands[0], op.results[0]
     target = cast(IntegerType, element_of(result))
     if isinstance(op, tpu.FptosiOp | tpu.FptouiOp):

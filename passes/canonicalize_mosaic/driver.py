@@ -7,9 +7,9 @@ becomes, on targets whose vector unit adds only f32,
     %t = arith.addf %x, %y : vector<16x128xf32>
     %s = tpu.truncf %t {rounding_mode = ...} : vector<16x128xf32> -> vector<16x128xbf16>
 
-Needs any form whose vectors are logical; leaves the same form. Rules are keyed by operation and
-look only at the target's data (spec/vreg_lowering.md section 4). What a rule creates is visited
-again, so rules may rely on each other.
+Needs a form whose vectors are whole (not grids of registers); leaves the same form. Rules are
+registered by class of operation and depend only on the target's data (spec/vreg_lowering.md section
+4). Operations that a rule creates are visited again, so rules may rely on each other.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Legalizer(Insertion):
     """Applies the rules to one function; rules create operations through it."""
 
     def __init__(self, target: Target, admits: Admits | None = None) -> None:
-        """`admits(rule, op)` is asked before `rule` looks at `op`."""
+        """With `admits`, applies a rule only where `admits(name of the rule, op)` is true."""
         self.target = target
         self._admits = admits
         self._made: list[Operation] = []
@@ -101,12 +101,12 @@ class Legalizer(Insertion):
         return replacement is not None
 
     def emit(self, op: Operation) -> SSAValue:
-        """Inserts `op`, which is legalised in its turn, and returns its first result."""
+        """Inserts `op` and returns its first result; `op` is legalised, too."""
         self._made.append(op)
         return super().emit(op)
 
     def again(self, op: Operation, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
-        """`op` on other operands, with another result type."""
+        """An operation like `op` on other operands, with another result type."""
         return self.emit(alike(op, operands, [result]))
 
     unsupported = staticmethod(refusal)
@@ -114,7 +114,7 @@ class Legalizer(Insertion):
     # Conversions that rules are made of.
 
     def to_f32(self, value: SSAValue) -> SSAValue:
-        """A float value in f32."""
+        """`value`, a float, converted to f32."""
         if isinstance(element_of(value), Float32Type):
             return value
         if (folded := self._splat(value, f32)) is not None:
@@ -128,7 +128,7 @@ class Legalizer(Insertion):
     def _splat(
         self, value: SSAValue, element: Attribute, *, signed: bool = True
     ) -> SSAValue | None:
-        """A splat constant in the wider type `element`, None if `value` is no splat."""
+        """The splat `value` as a constant of the wider type `element`; None if it is no splat."""
         number = arith.splat_number(value)
         if number is None or not is_vector(value):
             return None
@@ -154,7 +154,7 @@ class Legalizer(Insertion):
         )
 
     def to_i32(self, value: SSAValue, signed: bool = True, *, low_bits: bool = False) -> SSAValue:
-        """An integer value widened to i32; its low bits count alone if `low_bits`."""
+        """An integer value widened to i32; with `low_bits`, the upper bits may be anything."""
         if bit_width(element_of(value)) == 32:
             return value
         if (folded := self._splat(value, i32, signed=signed)) is not None:
@@ -166,7 +166,7 @@ class Legalizer(Insertion):
         return self.emit(kind.create(operands=[value], result_types=[like(value, i32)]))
 
     def to_i16(self, value: SSAValue, signed: bool = True) -> SSAValue:
-        """A vector of bytes widened to half words."""
+        """A vector of bytes widened to 16-bit integers."""
         if (folded := self._splat(value, i16, signed=signed)) is not None:
             return folded
         kind = arith.ExtSIOp if signed else arith.ExtUIOp
@@ -188,7 +188,7 @@ _EXACT = (
 
 
 def _unrounded(value: SSAValue) -> SSAValue | None:
-    """The f32 value that `value` was narrowed from, if narrowing changed nothing."""
+    """The f32 value from which `value` was narrowed, if narrowing changed nothing; else None."""
     owner = value.owner
     if isinstance(owner, tpu.TruncfOp) and is_vector(value):
         wide = owner.input
@@ -198,8 +198,8 @@ def _unrounded(value: SSAValue) -> SSAValue | None:
 
 
 def untruncated(value: SSAValue, signed: bool, *, low_bits: bool) -> SSAValue | None:
-    """The i32 vector that `value` was truncated from, if extending it again gives that, or the same
-    low bits where these count alone."""
+    """The i32 vector from which `value` was truncated, if it is what extending `value` gives, or if
+    only the low bits matter; else None."""
     owner = value.owner
     if not isinstance(owner, arith.TruncIOp) or not is_vector(value):
         return None
@@ -215,7 +215,8 @@ def untruncated(value: SSAValue, signed: bool, *, low_bits: bool) -> SSAValue | 
 
 
 def unextended(value: SSAValue, signed: bool) -> tuple[SSAValue, bool]:
-    """The narrower vector whose extension, with its sign or without, is that of `value`."""
+    """The narrower vector that, extended by its sign or by zeros, is `value`; None if there is
+    none."""
     made = value.owner
     if not isinstance(made, arith.ExtSIOp | arith.ExtUIOp) or not is_vector(value):
         return value, signed
@@ -226,7 +227,7 @@ def unextended(value: SSAValue, signed: bool) -> tuple[SSAValue, bool]:
 
 
 def _fits(value: SSAValue, element: Attribute) -> bool:
-    """Whether every element of the f32 vector `value` is one of `element`."""
+    """Whether every element of the f32 vector `value` is exact in `element`."""
     owner = value.owner
     if isinstance(owner, tpu.ExtfOp):
         return element_of(owner.input) == element
@@ -260,7 +261,7 @@ class CanonicalizeMosaicPass(ModulePass):
         self.apply_admitted(ctx, op, None)
 
     def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits | None) -> None:
-        """`apply` with only the rewrites that `admits` lets through; the others are left out."""
+        """`apply` with only those rewrites that `admits` allows."""
         from pallasite.passes.canonicalize_mosaic import rules
 
         rules.load()

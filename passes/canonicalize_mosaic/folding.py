@@ -1,4 +1,6 @@
-"""Arithmetic that needs no constant: neutral operands, doubling. `fold-kernel` does the rest."""
+"""Simplifies arithmetic that needs no constant: neutral operands, doubling. `fold-kernel` does the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _NEUTRAL: dict[type[Operation], int] = {
 
 @rule(arith.MulfOp)
 def double_by_addition(op: arith.MulfOp, r: Legalizer) -> SSAValue | None:
-    """`x * 2.0` is `x + x`, exactly, and takes no register of constants."""
+    """`x * 2.0` is exactly `x + x`, which needs no register for the constant."""
     if not is_vector(op.results[0]):
         return None
     left, right = op.operands

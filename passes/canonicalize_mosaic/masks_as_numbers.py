@@ -1,4 +1,4 @@
-"""Numbers that masks become: two constants, one of which the mask chooses.
+"""Converts masks to numbers by selecting between two constants.
 
     %n = arith.extui %m : vector<16x128xi1> to vector<16x128xi32>
     %f = arith.sitofp %n : vector<16x128xi32> to vector<16x128xf32>
@@ -43,7 +43,7 @@ Number = int | float
 
 @rule(*CASTS)
 def choose_numbers(op: Operation, r: Legalizer) -> SSAValue | None:
-    """What casts make of a mask is chosen by it, where it fits the width of the result."""
+    """A chain of casts of a mask is a selection, if the mask fits the width of the result."""
     result = op.results[0]
     if not is_vector(result) or (found := _chosen(result)) is None:
         return None
@@ -63,7 +63,7 @@ def choose_numbers(op: Operation, r: Legalizer) -> SSAValue | None:
 
 
 def _is_chosen(value: SSAValue, bits: int) -> bool:
-    """Whether what `value` is cast from was chosen in a width of `bits`."""
+    """Whether `value` is cast from a selection between elements of `bits` bits."""
     made = value.owner
     if isinstance(made, CASTS):
         return _is_chosen(made.operands[0], bits)
@@ -72,7 +72,8 @@ def _is_chosen(value: SSAValue, bits: int) -> bool:
 
 @rule(arith.SelectOp)
 def choose_narrow(op: arith.SelectOp, r: Legalizer) -> SSAValue | None:
-    """Of two constants the one of words by a narrow mask is chosen as narrow, and widened."""
+    """A selection between two constants of 32 bits by a mask of narrow data is done narrow, and
+    then widened."""
     if not is_vector(op.cond) or (found := _chosen(op.result)) is None:
         return None
     return _widened(found[0], cast("VectorType[Attribute]", op.result.type), found[1], r)
@@ -81,7 +82,8 @@ def choose_narrow(op: arith.SelectOp, r: Legalizer) -> SSAValue | None:
 def _widened(
     mask: SSAValue, kind: VectorType[Attribute], numbers: list[Number], r: Legalizer
 ) -> SSAValue | None:
-    """The choice in the width of the mask, widened to words; None if the mask is one of words."""
+    """The selection in the width of the mask, widened to words; None if the mask is one of
+    words."""
     bits = governed_bits(mask) or 32
     if bit_width(kind) != 32 or not r.target.narrowest_select_bits <= bits < 32:
         return None
@@ -101,13 +103,13 @@ def _widened(
 def _select(
     mask: SSAValue, kind: VectorType[Attribute], numbers: list[Number], r: Legalizer
 ) -> SSAValue:
-    """`numbers`, by `mask`, as elements of type `kind`."""
+    """The selection between `numbers` by `mask`, with elements of type `kind`."""
     constants = [r.emit(arith.ConstantOp(splat(kind, n))) for n in numbers]
     return r.emit(arith.SelectOp(mask, *constants))
 
 
 def _fits(mask_bits: int, bits: int, target: Target) -> bool:
-    """Whether a mask of data of `mask_bits` bits is as good for data of `bits`."""
+    """Whether a mask of data of `mask_bits` bits can be used for data of `bits` bits as it is."""
     if bits < target.narrowest_select_bits:
         return False
     packed = (mask_bits, bits) == (32, 16) and target.max_mask_subelements > 1
@@ -115,7 +117,8 @@ def _fits(mask_bits: int, bits: int, target: Target) -> bool:
 
 
 def _chosen(value: SSAValue) -> tuple[SSAValue, list[Number]] | None:
-    """A mask, and what every element of `value` is where it is set and where not."""
+    """The mask that determines `value`, and the numbers where it is true and where it is false;
+    None without one."""
     made = value.owner
     if isinstance(made, arith.SelectOp) and is_vector(made.cond):
         one, other = (arith.splat_number(v) for v in (made.lhs, made.rhs))
@@ -144,7 +147,7 @@ def _holds(kind: VectorType[Attribute], number: Number) -> bool:
 
 
 def becomes(value: SSAValue, bits: int) -> bool:
-    """Whether casts make numbers of `bits` bits of `value`, and nothing else is made of it."""
+    """Whether the only uses of `value` are casts that make it numbers of `bits` bits."""
     if bit_width(element_of(value)) == bits:
         return True
     return all(isinstance(u.operation, CASTS) and becomes(u.operation.results[0], bits)

@@ -1,8 +1,8 @@
-"""Matrix products of two matrices in types that the MXU takes.
+"""Matrix products as products of two matrices, in types that the MXU takes.
 
-Every product becomes `tpu.matmul` of (M,K) by (K,N) or (N,K) into 32-bit accumulators: operands are
-transposed to batch, free, contracting order and flattened to matrices, batches are taken apart, and
-operand types the MXU lacks are widened (spec/vreg_lowering.md section 4.3).
+Every product becomes `tpu.matmul` of (M,K) by (K,N) or (N,K) with 32-bit accumulators. Operands are
+transposed to batch, free, contracting order and reshaped to matrices; batches are split into single
+products; and element types that the MXU lacks are widened (spec/vreg_lowering.md section 4.3).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TRANSPOSED_RHS = ([1], [1], [0], [0], [0, 0, 1, 0], [], [])
 
 
 def numbers_of(op: tpu.MatmulOp) -> tuple[tuple[int, ...], ...]:
-    """The seven dimension lists, from the attribute or from the legacy flags."""
+    """The seven lists of dimensions, from the attribute or from the legacy flags."""
     if op.dimension_numbers is not None:
         return op.dimension_numbers.lists()
     left = 0 if op.transpose_lhs.value.data else 1
@@ -53,7 +53,7 @@ def numbers_of(op: tpu.MatmulOp) -> tuple[tuple[int, ...], ...]:
 
 @rule(tpu.MatmulOp)
 def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
-    """Shapes first, then types."""
+    """Legalises first the shapes, then the types."""
     check_product(op)
     numbers = numbers_of(op)
     if (turned := _turned_right(op, numbers, r)) is not None:
@@ -88,7 +88,8 @@ def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
 def _turned_right(
     op: tpu.MatmulOp, numbers: Sequence[Sequence[int]], r: Legalizer
 ) -> SSAValue | None:
-    """A product by a matrix that was transposed for it alone: the matrix unit does that itself."""
+    """A product by a transpose that has no other use takes the untransposed matrix: the matrix unit
+    transposes it."""
     made, forms = op.rhs.owner, _tuples(PLAIN, TRANSPOSED_RHS)
     if not isinstance(made, Transpose) or not op.rhs.has_one_use() or numbers not in forms:
         return None
@@ -117,7 +118,7 @@ def _ranks(op: tpu.MatmulOp) -> tuple[int, ...]:
 def make_matmul(
     operands: Sequence[SSAValue], numbers: Sequence[Sequence[int]], op: tpu.MatmulOp, r: Legalizer
 ) -> SSAValue:
-    """`tpu.matmul` of matrices with the precision of `op`."""
+    """A `tpu.matmul` of matrices with the precision of `op`."""
     no = BoolAttr.from_bool(False)
     properties: dict[str, Attribute] = {
         "dimension_numbers": tpu.DotDimensionNumbersAttr.of(*numbers),
@@ -142,7 +143,7 @@ def _reshape(value: SSAValue, shape: Sequence[int], r: Legalizer) -> SSAValue:
 
 
 def _take(value: SSAValue, index: int, r: Legalizer) -> SSAValue:
-    """Matrix `index` of a stack of matrices."""
+    """Matrix number `index` of a stack of matrices."""
     shape = shape_of(value.type)
     if shape[0] > 1:
         made = vector.ExtractStridedSliceOp.create(
@@ -193,7 +194,8 @@ def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
 
 
 def _as_floats(op: tpu.MatmulOp, r: Legalizer) -> list[SSAValue]:
-    """Both operands as floats; an integer alone where the matrix unit takes the other as it is."""
+    """Both operands as floats; only the integer one where the matrix unit takes the other as it
+    is."""
     elements = [element_of(v) for v in (op.lhs, op.rhs)]
     kinds, floats = [str(e) for e in elements], [is_float(e) for e in elements]
     alone = [kind if known else "f32" for kind, known in zip(kinds, floats, strict=True)]
@@ -215,9 +217,9 @@ def _as_float(value: SSAValue, wide: Attribute, r: Legalizer) -> SSAValue:
 def _integer_through_float(
     op: tpu.MatmulOp, numbers: Sequence[Sequence[int]], r: Legalizer
 ) -> SSAValue:
-    """Integers of 8 bits and less as bf16, accumulated in f32 and converted back.
+    """A product of integers of up to 8 bits as bf16, accumulated in f32 and converted back.
 
-    Each sum in f32 is of so few products that it is exact; their sums wrap, as i32.
+    The sum is split so that each part is exact in f32; the parts are added in i32, which wraps.
     """
     widths = [bit_width(element_of(v)) for v in (op.lhs, op.rhs)]
     if max(widths) > 8:
@@ -257,7 +259,7 @@ def _part(matrix: SSAValue, dim: int, start: int, size: int, r: Legalizer) -> SS
 
 @rule(vector.ContractOp)
 def legalize_contract(op: vector.ContractOp, r: Legalizer) -> SSAValue | None:
-    """`vector.contract` of two matrices is a matmul."""
+    """A `vector.contract` of two matrices is a `tpu.matmul`."""
     if op.kind.data != "add":
         raise r.unsupported(
             op, "contract-kind", f"{op.name} of kind {op.kind.data.value} is not supported",
@@ -289,14 +291,15 @@ def legalize_contract(op: vector.ContractOp, r: Legalizer) -> SSAValue | None:
 
 
 def is_zero(value: SSAValue) -> bool:
-    """True for a splat of zeros."""
+    """Whether `value` is a splat of zeros."""
     owner = value.owner
     return isinstance(owner, arith.ConstantOp) and splat_value(owner.value) == 0
 
 
 @rule(arith.AddfOp, arith.AddiOp)
 def fold_accumulator(op: arith.AddfOp | arith.AddiOp, r: Legalizer) -> SSAValue | None:
-    """`matmul(a, b, 0) + x` is `matmul(a, b, x)`, on the left side only, as the reference does."""
+    """`matmul(a, b, 0) + x` is `matmul(a, b, x)`, only with the product on the left, as in the TPU
+    compiler."""
     product = op.operands[0].owner
     if isinstance(product, tpu.MatmulOp) and is_zero(product.acc) and op.operands[0].has_one_use():
         made = tpu.MatmulOp.create(

@@ -1,4 +1,4 @@
-"""Reductions in 32 bits; an accumulator that changes nothing is left out by the lowering."""
+"""Reductions in 32 bits. Accumulators that change nothing are dropped later in the lowering."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _FOLDS = {"maximumf": "arith.maximumf", "minimumf": "arith.minimumf"}
 
 @rule(vector.MultiReductionOp)
 def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | None:
-    """bf16 reduces in f32 and rounds once; extrema round nothing, and single elements stay."""
+    """bf16 is reduced in f32 and rounded once. Maxima and minima need no rounding, and reductions
+    of single elements stay as they are."""
     source, acc, result = op.source, op.acc, op.results[0]
     element = element_of(source)
     if (bit_width(element) == 32 or is_bf16(element)) and _keeps_elements(op):
@@ -52,8 +53,8 @@ def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | 
 
 
 def _keeps_elements(op: vector.MultiReductionOp) -> bool:
-    """Whether every result is a single element, from dimensions of size 1, and what the accumulator
-    adds changes nothing."""
+    """Whether every result is a single element, of dimensions of size 1, and the accumulator
+    changes nothing."""
     shape = shape_of(op.source.type)
     if not is_vector(op.results[0]) or any(shape[d] != 1 for d in op.reduction_dims.get_values()):
         return False
@@ -66,10 +67,10 @@ def _keeps_elements(op: vector.MultiReductionOp) -> bool:
 
 @rule(arith.SelectOp, arith.ExtUIOp)
 def choose_before_reduction(op: Operation, r: Legalizer) -> SSAValue | None:
-    """`any` and `all` reduce what is wanted of them: a choice by a comparison of a reduced choice.
+    """`any` and `all` directly reduce the values that are selected by their result.
 
-    `max(where(m, 1.0, 0.0)) > 0.0 ? p : q` is the maximum (if p > q, else the minimum) of
-    `where(m, p, q)`, as the comparison only asks which of the two values it was.
+    `max(where(m, 1.0, 0.0)) > 0.0 ? p : q` is the maximum (if p > q, else the minimum) of `where(m,
+    p, q)`, since the comparison only asks which of the two values the maximum was.
     """
     wanted = two_values.choice(op.results[0])
     asked = two_values.compared(wanted.mask) if wanted is not None else None

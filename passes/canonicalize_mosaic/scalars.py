@@ -1,9 +1,9 @@
-"""Scalar narrow floats by integer arithmetic: the scalar unit converts nothing but words.
+"""Conversions of scalar narrow floats by integer arithmetic: the scalar unit only converts words.
 
-The TPU compiler's register form knows no `arith.extf` and no `arith.truncf` of scalars, but takes
-bitcasts and integers of 8 and 16 bits, which was tried on all generations. A bf16 is the upper half
-of the f32 of the same value. Of the others, the exponent is counted from another number, and what
-lies below the smallest exponent is a multiple of the smallest number.
+The TPU compiler's register form has no `arith.extf` and `arith.truncf` of scalars, but it has
+bitcasts and integers of 8 and 16 bits (tried on all generations). A bf16 is the upper half of the
+f32 of the same value. The other types have another exponent bias, and numbers below the smallest
+exponent are multiples of the smallest number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BIAS, _MANTISSA = 127, 23
 
 @dataclass(frozen=True)
 class _Format:
-    """How the bits of a narrow float tell a number; codes are those without the sign."""
+    """How the bits of a narrow float encode a number; codes are without the sign bit."""
 
     mantissa: int
     """Bits of the mantissa, without the leading one."""
@@ -38,7 +38,7 @@ class _Format:
 
     @property
     def shift(self) -> int:
-        """The bits of the mantissa of an f32 that it has not."""
+        """How many bits of the mantissa of an f32 the format does not have."""
         return _MANTISSA - self.mantissa
 
 
@@ -56,7 +56,7 @@ _FORMATS = {
 
 
 def widened(value: SSAValue, r: Legalizer) -> SSAValue | None:
-    """The f32 of a scalar narrow float; None if nothing is known of its type."""
+    """A scalar narrow float as f32; None if the format of its type is not known."""
     if value.type == bf16:
         word = _cast(arith.ExtUIOp, _cast(arith.BitcastOp, value, _HALF, r), i32, r)
         return _cast(arith.BitcastOp, _shifted_left(word, 16, r), f32, r)
@@ -88,8 +88,8 @@ def widened(value: SSAValue, r: Legalizer) -> SSAValue | None:
 
 
 def rounded(value: SSAValue, element: Attribute, r: Legalizer) -> SSAValue | None:
-    """The number of type `element` nearest to a scalar f32, the even one of two; a NaN stays one.
-    None if nothing is known of the type."""
+    """A scalar f32 rounded to nearest even in the type `element`; a NaN stays one. None if the
+    format is not known."""
     word = _cast(arith.BitcastOp, value, i32, r)
     size = r.emit(arith.AndIOp(word, _constant(_SIZE, r)))
     if element == bf16:
@@ -120,7 +120,7 @@ def rounded(value: SSAValue, element: Attribute, r: Legalizer) -> SSAValue | Non
 
 
 def _rounded_bits(word: SSAValue, bits: int, r: Legalizer) -> SSAValue:
-    """`word` raised so that cutting off its last `bits` rounds it to the nearest even one."""
+    """`word` plus what makes cutting off its last `bits` bits a rounding to nearest even."""
     odd = r.emit(arith.AndIOp(_shifted_right(word, bits, r), _constant(1, r)))
     up = r.emit(arith.AddiOp(odd, _constant((1 << bits - 1) - 1, r)))
     return r.emit(arith.AddiOp(word, up))
@@ -129,7 +129,7 @@ def _rounded_bits(word: SSAValue, bits: int, r: Legalizer) -> SSAValue:
 def _where(
     predicate: str, one: SSAValue, number: int, then: SSAValue, other: SSAValue, r: Legalizer
 ) -> SSAValue:
-    """`then` if `one` compares so with `number`, else `other`."""
+    """`then` if the comparison of `one` with `number` holds, else `other`."""
     condition = r.emit(arith.CmpiOp(one, _constant(number, r), predicate))
     return r.emit(arith.SelectOp(condition, then, other))
 

@@ -1,4 +1,4 @@
-"""Selects whose mask and data fit the mask registers."""
+"""Selections whose mask and data have widths that fit each other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COMPUTING: tuple[type[Operation], ...] = (
 
 
 def governed_bits(mask: SSAValue) -> int | None:
-    """The width of the data that a mask was made from; None if it fits any."""
+    """The width of the data whose comparison made a mask; None if the mask fits any width."""
     found, waiting, seen = set[int](), [mask], set[SSAValue]()
     while waiting:
         value = waiting.pop()
@@ -63,7 +63,7 @@ def _is_splat(value: SSAValue) -> bool:
 
 @rule(arith.SelectOp)
 def legalize_select(op: arith.SelectOp, r: Legalizer) -> SSAValue | None:
-    """A scalar condition is broadcast; narrow data widens to meet a mask of wide data."""
+    """Broadcasts a scalar condition, and widens narrow data to the width of its mask."""
     condition, left, right = op.operands
     result = op.results[0]
     if not is_vector(result):
@@ -94,24 +94,27 @@ def legalize_select(op: arith.SelectOp, r: Legalizer) -> SSAValue | None:
 
 
 def _matters_as_number(op: arith.SelectOp) -> bool:
-    """Whether floats may be chosen in f32, which keeps every number but not the bits of every NaN:
-    those that were rounded have no other NaN than rounding again gives, and who computes with the
-    result does not see them."""
+    """Whether floats may be selected as f32, which keeps every number but not the bits of every
+    NaN.
+
+    That is so if the operands were rounded, since rounding again gives the same NaN, or if the uses
+    of the result do not see the bits.
+    """
     if all(never_nan(v) or isinstance(v.owner, _ROUNDING) for v in (op.lhs, op.rhs)):
         return True
     return all(_computes(use.operation) for use in op.result.uses)
 
 
 def _computes(op: Operation) -> bool:
-    """Whether `op` computes with floats, and does not move them."""
+    """Whether `op` computes with floats, rather than moving them."""
     if isinstance(op, arith.SelectOp):
         return all(_computes(use.operation) for use in op.result.uses)
     return isinstance(op, _COMPUTING)
 
 
 def _takes_wider_masks(op: arith.SelectOp, r: Legalizer) -> bool:
-    """Whether narrow data is chosen by masks of wider data that are packed: halves always, integer
-    bytes unless they are there as words."""
+    """Whether narrow data is selected by a mask of wider data that is packed for it: always for 16
+    bits, for bytes of integers unless they exist as words anyway."""
     bits = bit_width(element_of(op.result))
     if packing(bits) > r.target.max_mask_subelements:
         return False
@@ -122,7 +125,7 @@ def _takes_wider_masks(op: arith.SelectOp, r: Legalizer) -> bool:
 
 
 def _logic(mask: SSAValue, left: SSAValue, right: SSAValue, r: Legalizer) -> SSAValue:
-    """A select between masks by logic: (mask and left) or (not mask and right)."""
+    """A selection between masks as (mask and left) or (not mask and right)."""
     kept = r.emit(arith.AndIOp(mask, left))
     ones = r.emit(arith.ConstantOp(_true(mask)))
     other = r.emit(arith.AndIOp(r.emit(arith.XOrIOp(mask, ones)), right))

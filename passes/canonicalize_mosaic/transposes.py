@@ -1,4 +1,4 @@
-"""Transposes of a transpose that nothing else uses: together they are one, or none."""
+"""Joins transposes of transposes that have no other use."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ Transpose = tpu.TransposeOp | vector.TransposeOp
 
 @rule(tpu.TransposeOp, vector.TransposeOp)
 def join_transpositions(op: Transpose, r: Legalizer) -> SSAValue | None:
-    """Transpositions that together leave the lanes alone are one.
+    """A chain of transposes that together keep the lanes is one transpose, or none.
 
-    Otherwise the second may only rename the registers that the first makes.
+    If they move the lanes, the last one may only reorder the registers that the others make, so
+    they stay.
     """
     chain: list[Transpose] = []
     order = [int(d) for d in op.permutation.get_values()]

@@ -1,4 +1,4 @@
-"""Sums and products of words that keep what leaves 32 bits.
+"""Sums with carry and products with an upper word, expressed by operations with one result.
 
 The vector unit has neither: a carry is a comparison, and the upper word of a product is the sum of
 products of half words.
@@ -20,7 +20,7 @@ _HALF = 16
 
 @rule(arith.AddUIExtendedOp)
 def add_with_carry(op: arith.AddUIExtendedOp, r: Legalizer) -> SSAValue | None:
-    """A sum without sign has wrapped where it is less than what it is the sum of."""
+    """An unsigned sum has wrapped if it is less than an operand."""
     if not is_vector(op.sum):
         return None
     total = r.emit(arith.AddiOp(op.lhs, op.rhs))
@@ -30,7 +30,7 @@ def add_with_carry(op: arith.AddUIExtendedOp, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.SubUIExtendedOp)
 def subtract_with_borrow(op: arith.SubUIExtendedOp, r: Legalizer) -> SSAValue | None:
-    """A difference without sign has wrapped where the second operand is greater."""
+    """An unsigned difference has wrapped if the second operand is greater than the first."""
     if not is_vector(op.diff):
         return None
     op.borrow.replace_all_uses_with(r.emit(arith.CmpiOp(op.lhs, op.rhs, "ult")))
@@ -41,7 +41,8 @@ def subtract_with_borrow(op: arith.SubUIExtendedOp, r: Legalizer) -> SSAValue | 
 def multiply_in_halves(
     op: arith.MulUIExtendedOp | arith.MulSIExtendedOp, r: Legalizer
 ) -> SSAValue | None:
-    """Upper halves keep the sign of the factors if these have one; no sum below leaves 32 bits."""
+    """The upper word from products of 16-bit halves; upper halves are signed if the factors are,
+    and no partial sum overflows."""
     if not is_vector(op.low):
         return None
     shift = arith.ShRSIOp if isinstance(op, arith.MulSIExtendedOp) else arith.ShRUIOp
