@@ -1,9 +1,12 @@
-"""The first of several registers that holds an extremum, of each sublane and lane.
+"""Unrolls `grid.first_extremum`: the extremum of several registers, and the first one that holds
+it.
 
-Two neighbours are told apart by one comparison. Of many, pairs are folded to their extrema in a
-tree. Its root is the extremum; going down from there, one comparison for each level tells whether
-the left child has it, and of all left children further down those below the other child are given
-up. So n registers take n extrema and n choices, and log(n) comparisons.
+For each sublane and lane, the operation finds the largest (or smallest) element along a dimension
+of the grid, and the position of the first register with it. Of two registers, one comparison tells
+which is better. For more registers, neighbours are folded to their extrema in a tree whose root is
+the extremum. The search then goes down from the root: one comparison per level tells whether the
+left child has the extremum, and on all levels further down only the nodes below the right child
+remain. So n registers take n extrema and n selections, but only log2(n) comparisons.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ _COMPARISONS = {arith.MaximumfOp: ("olt", "oge"), arith.MinimumfOp: ("ogt", "ole
 
 @rule(grid.FirstExtremumOp)
 def unroll_first_extremum(op: grid.FirstExtremumOp, u: Unroller) -> None:
-    """Line by line along the dimension; a line with a poison register is poison."""
+    """Searches each line of registers along the dimension; a line with a poison register is
+    poison."""
     dim = op.dim.value.data
     source = np.moveaxis(u.registers(op.value), dim, -1)
     search = _Search(op, u)
@@ -37,7 +41,7 @@ def unroll_first_extremum(op: grid.FirstExtremumOp, u: Unroller) -> None:
 
 
 class _Search:
-    """Searches lines of registers."""
+    """Searches lines of registers; has a model of each operation that it makes."""
 
     def __init__(self, op: grid.FirstExtremumOp, u: Unroller) -> None:
         self._u, self._step, self._numbers = u, op.step.value.data, op.numbers is not None
@@ -62,7 +66,8 @@ class _Search:
         self._add = model(arith.AddiOp, place)
 
     def first(self, line: list[SSAValue | None]) -> tuple[SSAValue | None, SSAValue | None]:
-        """The extremum of `line`, and the place of the first register that holds it."""
+        """The extremum of `line`, and the position of the first register that holds it, in steps of
+        `op.step`; both None for poison."""
         present = [register for register in line if register is not None]
         if len(present) < len(line):
             return None, None
@@ -73,7 +78,7 @@ class _Search:
         return self._by_descent(present)
 
     def _by_pairs(self, values: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
-        """Of each two neighbours the better one is kept, and its place."""
+        """Keeps the better one of each two neighbours, and its position."""
         places = [self._constant(n * self._step) for n in range(len(values))]
         while len(values) > 1:
             pairs = zip(values[::2], values[1::2], places[::2], places[1::2], strict=False)
@@ -86,7 +91,8 @@ class _Search:
         return values[0], places[0]
 
     def _by_descent(self, values: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
-        """All pairs are folded first; then one comparison halves what may hold the extremum."""
+        """Folds all pairs first; then each comparison halves the registers that may hold the
+        extremum."""
         children: list[list[SSAValue]] = []
         """The left child of every pair, and what has no neighbour; from the leaves upwards."""
         while len(values) > 1:
@@ -111,24 +117,27 @@ class _Search:
         return best, place
 
     def _folded(self, values: list[SSAValue]) -> list[SSAValue]:
-        """The extrema of neighbours; the last one may have none."""
+        """The extrema of neighbours; a last one without a neighbour stays."""
         pairs = list(zip(values[::2], values[1::2], strict=False))
         return [*(self._emit(self._fold, *pair) for pair in pairs), *values[2 * len(pairs) :]]
 
     def _side(self, values: list[SSAValue], other: SSAValue, half: int) -> list[SSAValue]:
-        """The first `half` of `values`, or where `other` is set those behind them.
+        """For each sublane and lane, the first `half` of `values`, or those behind them where
+        `other` is true.
 
-        Of those there may be fewer; what is behind them is not sought where `other` is set.
+        There may be fewer behind them; those that lack a counterpart are never looked at where
+        `other` is true.
         """
         pairs = list(zip(values[:half], values[half:], strict=False))
         chosen = [self._emit(self._choose_value, other, there, here) for here, there in pairs]
         return [*chosen, *values[len(pairs) : half]]
 
     def _is_worse(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        """Where `other` is better than `value`; nothing is better than NaN.
+        """A mask that is true where `other` is better than `value`; nothing is better than NaN.
 
-        A number is worse if it is not at least as good, and not being at least as good is all that
-        a NaN has in common with that: one comparison without the other.
+        If all elements are numbers, one comparison tells. Else `value` is worse where it is a
+        number, and not at least as good: a NaN is neither, so the exclusive or of both comparisons
+        tells.
         """
         if self._numbers:
             return self._emit(self._worse, value, other)

@@ -1,5 +1,9 @@
-"""What is known of single registers: those that count positions are constants, and the numbers of
-the rows and lanes in one lie between two ends."""
+"""Folds unrolled functions with what is known of single registers.
+
+Registers that count positions (`tpu.iota` plus a constant) have small ranges of row and lane
+numbers, so the rules of `fold-ranges`, and some exact rules of `fold-kernel`, decide more than they
+do for whole vectors.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ def _rules() -> Rules:
 
 
 class RegisterFolder(RangeFolder):
-    """Folds single registers; constants are defined once, at the function's entry."""
+    """Folds single registers; defines each constant once, at the entry of the function."""
 
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__(rules=_rules())

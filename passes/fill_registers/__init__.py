@@ -1,4 +1,4 @@
-"""`fill-registers`: work on single elements fills registers, however few rows arrays have.
+"""`fill-registers`: views arrays of few rows as rows of 128, so that registers are full.
 
     %v = vector.load %x[0, 0] : memref<2x384xf32, tiled<(2,128),[3,1]>>, vector<2x384xf32>
     %w = arith.mulf %v, %v : vector<2x384xf32>
@@ -10,15 +10,17 @@ becomes
     %b = tpu.reinterpret_cast %y : ... -> memref<6x128xf32, tiled<(1,128),[1,1]>>
     vector.store %w, %b[0, 0] : memref<6x128xf32, ...>, vector<6x128xf32>
 
-Needs tiled memrefs. Registers of the matrix hold 2 rows of one tile each; of the rows of 128 that
-memory consists of, one holds 8, so 1 operation does the work of 3. What is between loads and stores
-may only look at one element at a time, all arrays have the same tiles, and their matrices are
-loaded and stored whole. Arrays whose elements follow each other row by row are also reshaped into
-each other so.
+In the original, each register holds one tile, that is 2 of 8 rows. Memory consists of 6 rows of
+128, which fit one register, so 1 operation does the work of 3.
 
-Where arrays are not seen as one, their matrices may be, each for itself: 5x8x256 of bf16 in tiles
-of 8 rows as 5x16x128. Then operations may also move whole matrices, or cut the columns of a single
-row of tiles (both halves of 2x768 are 6x128), and rows and columns from outside are spread over it.
+Needs tiled memrefs. All operations between loads and stores must be elementwise, all arrays must
+have the same tiles, and they must be loaded and stored whole (`islands.py`). Between arrays that
+are stored row by row, reshapes are possible, too, and cost nothing.
+
+Where that fails for arrays, it may be possible for each of their matrices: 5x8x256 of bf16 in tiles
+of 8 rows becomes 5x16x128. Then operations may also move whole matrices, or cut the columns of a
+single row of tiles (both halves of 2x768 are 6x128), and rows and columns from outside are
+broadcast over the matrices.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ from pallasite.targets import DEFAULT_TARGET
 
 @dataclass(frozen=True)
 class FillRegistersPass(ModulePass):
-    """Fills registers with the rows of arrays that have few."""
+    """Views arrays of few rows as rows of 128 where that saves registers."""
 
     name = "fill-registers"
 

@@ -1,9 +1,9 @@
-"""Values that belong together: whoever sees one of them in another shape sees all so.
+"""Islands: sets of values that must all change to another shape if one of them does.
 
-An island of *arrays* has one shape and operations on single elements. An island of *matrices* has
-arrays of any rank, whose last two dimensions are the same, and also operations that move or combine
-whole matrices; where all rows are in one row of tiles, also whole tiles of them. Rows, columns and
-numbers from outside may be spread over its matrices.
+The values of an island of *arrays* have one shape and are connected by elementwise operations.
+Those of an island of *matrices* have any rank and the same last two dimensions; they are also
+connected by operations that move or combine whole matrices and, if all rows lie in one row of
+tiles, whole tiles. Rows, columns and numbers from outside may be broadcast over its matrices.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STORES = (vector.StoreOp, tpu.VectorStoreOp)
 
 @dataclass(eq=False)
 class Island:
-    """Values that operations make of each other, element by element or matrix by matrix."""
+    """Values that operations compute from each other, element by element or matrix by matrix."""
 
     shape: tuple[int, ...]
     """Of all values, or of all matrices but for their columns."""
@@ -55,21 +55,23 @@ class Island:
     """What makes values of rows, columns or numbers from outside."""
 
     def lies(self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> None:
-        """Notes the order of another memory that is loaded or stored."""
+        """Notes the order of elements in another memory that is loaded or stored; the island is not
+        sound if it differs."""
         find = order_of_matrices if self.of_matrices else order_of_array
         order = find(ref, indices, shape)
         self.sound &= bool(order) and self.order in ((), order)
         self.order = order
 
     def holds(self, value: SSAValue) -> bool:
-        """Whether `value` has a shape of the island."""
+        """Whether `value` has a shape of this island."""
         shape = shape_of(value.type)
         if not self.of_matrices:
             return shape == self.shape
         return len(shape) >= 2 and shape[-2] == self.shape[0]
 
     def settle(self) -> None:
-        """Notes, when all values are known, whether memory has their columns as they have."""
+        """Checks, when all values are known, that the columns of the values have the same order in
+        memory."""
         if not self.of_matrices or not self.order:
             return
         columns = {shape_of(value.type)[-1] for value in self.values}
@@ -78,14 +80,15 @@ class Island:
         self.sound &= all(spread_cost(op, tile) is not None for op in self.spread)
 
     def seen(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """`shape` in rows of 128, as memory has them."""
+        """`shape` as rows of 128, in the order of memory."""
         if self.of_matrices:
             return (*shape[:-2], rows_of(shape, self.order[-1]), LANES)
         return (self.order[-1], LANES)
 
     def gain(self) -> int:
-        """How many registers fewer the values take, and those that are stored, reshaped or
-        accessed where no register begins."""
+        """How many registers the change saves: in values that are computed, once more in those that
+        are stored, and all registers of those that are reshaped, or accessed where no register
+        begins."""
         stored = [op.operands[0] for op in self.operations if isinstance(op, STORES)]
         reshaped = [
             op.result for op in self.operations
@@ -99,7 +102,7 @@ class Island:
         return gain + sum(_registers(value.type) for value in self._cut())
 
     def _cut(self) -> Iterator[SSAValue]:
-        """The values whose first row begins no register of memory."""
+        """The values that are loaded or stored at a row that begins no register."""
         for op in self.operations:
             if not isinstance(op, vector.LoadOp | vector.StoreOp | tpu.VectorStoreOp):
                 continue
@@ -110,7 +113,8 @@ class Island:
                 yield value
 
     def _saved(self, value: SSAValue) -> int:
-        """How many registers fewer hold `value` as rows; masks are made by who uses them."""
+        """How many registers `value` takes less as rows of 128; 0 for masks, which count with the
+        values they select."""
         seen = vector_of(element_of(value), self.seen(shape_of(value.type)))
         return _registers(value.type) - _registers(seen) if bit_width(value.type) > 1 else 0
 
@@ -124,7 +128,7 @@ def _registers(kind: Attribute) -> int:
 
 
 def islands_of(function: func.FuncOp, of_matrices: bool) -> dict[SSAValue, Island]:
-    """The island of each value that is on one; those of arrays begin where they are reshaped."""
+    """The island of each value that is on one; islands of arrays start at loads and reshapes."""
     starts = (vector.LoadOp,) if of_matrices else (vector.LoadOp, vector.ShapeCastOp)
     homes: dict[SSAValue, Island] = {}
     for op in of_kind(function, *starts):
@@ -137,7 +141,7 @@ def islands_of(function: func.FuncOp, of_matrices: bool) -> dict[SSAValue, Islan
 
 
 def splats_of(function: func.FuncOp) -> Iterator[Island]:
-    """Stores of one number, each an island of its own that may be sound."""
+    """Stores of one number: each is an island of its own; those that are sound."""
     for op in of_kind(function, *STORES):
         if is_one_value(op.operands[0]):
             shape = shape_of(op.operands[0].type)
@@ -151,7 +155,7 @@ def splats_of(function: func.FuncOp) -> Iterator[Island]:
 
 
 def _explore(island: Island, start: SSAValue, homes: dict[SSAValue, Island]) -> None:
-    """Brings all values to the island that operations connect with `start`."""
+    """Adds to the island all values that operations connect with `start`."""
     waiting = [start]
     while waiting:
         value = waiting.pop()
@@ -171,7 +175,7 @@ def _explore(island: Island, start: SSAValue, homes: dict[SSAValue, Island]) -> 
 
 
 def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
-    """The values that `op` brings to the island of `value`."""
+    """The values that `op` adds to the island of `value`; notes what makes the island unsound."""
     if op.name.startswith(("arith.", "math.")) and type(op) is not arith.ConstantOp:
         return _vectors([*op.operands, *op.results])
     if isinstance(op, vector.LoadOp):
@@ -207,7 +211,8 @@ def _vectors(values: Iterable[SSAValue]) -> list[SSAValue]:
 
 
 def _carried_with(op: scf.ForOp | scf.YieldOp, value: SSAValue, island: Island) -> list[SSAValue]:
-    """The values that a loop makes of `value`, or `value` of them."""
+    """The values that a loop carries together with `value`: argument, initial value, yielded value
+    and result."""
     loop = op if isinstance(op, scf.ForOp) else op.parent_op()
     if not isinstance(loop, scf.ForOp):
         island.sound = False
@@ -250,7 +255,7 @@ def _same_matrix(one: SSAValue, other: SSAValue) -> bool:
 
 
 def _takes_tiles(op: vector.ExtractStridedSliceOp) -> bool:
-    """Whether `op` takes all rows, and neighbouring columns from the beginning of a tile on."""
+    """Whether `op` takes all rows, and adjacent columns from the beginning of a tile on."""
     old, new = shape_of(op.source.type), shape_of(op.result.type)
     named = len(op.offsets)
     if len(new) < 2 or new[-2] != old[-2] or named < len(new):
@@ -261,8 +266,8 @@ def _takes_tiles(op: vector.ExtractStridedSliceOp) -> bool:
 
 
 def spread_cost(op: vector.BroadcastOp, tile: int) -> int | None:
-    """Register operations that it takes to repeat a row, a column or a number over matrices of
-    rows of 128, if their tiles have `tile` rows; None if nobody does."""
+    """The register operations that it takes to broadcast a row, a column or a number over matrices
+    viewed as rows of 128, whose tiles have `tile` rows; None if that is not possible."""
     shape = shape_of(op.vector.type)
     source = (*[1] * (len(shape) - len(shape_of(op.source.type))), *shape_of(op.source.type))
     one_row_of_tiles = shape[-2] == tile

@@ -1,7 +1,8 @@
-"""Parts of reshaped refs, whose tiles have more than two dimensions, that cut such tiles.
+"""Rewrites slices of refs that cut tiles of more than two dimensions, which reshaped refs have.
 
-A dimension that is cut leaves the tile, as those before it do, of each of which the part or the ref
-has one tile; what is left of the tile lies in steps that one distance per dimension tells:
+The ref is viewed with smaller tiles (`tpu.reinterpret_cast`), without the dimensions that the slice
+cuts and those before them. A cut dimension becomes two, the number of the tile and the row in it.
+That is possible if one stride per dimension describes the rows of the slice:
 
     %r = tpu.memref_slice %x[%i, 0, 0] : memref<8x4x256xf32, tiled<(2,4,128),[2,2,1]>>
         -> memref<1x4x256xf32>
@@ -27,16 +28,20 @@ from pallasite.passes.infer_memref_layout.pieces import Pieces
 
 @dataclass(frozen=True)
 class Cut:
-    """How a part cuts the tiles of one dimension: it takes `size` rows, counted in pieces of
-    `piece` rows, within one tile, or half in one and half in the next (`straddles`)."""
+    """How a slice cuts the tiles of one dimension: into pieces of `piece` rows each.
+
+    The slice lies within one tile, or, if it `straddles`, half in one tile and half in the next.
+    """
 
     piece: int
     straddles: bool = False
 
 
 def cut_of(start: SSAValue, size: int, held: int, tile: int) -> Cut | None:
-    """The cut of a dimension of `held` rows; None if its tiles stay whole, or if the part is none
-    that a distance per dimension can tell."""
+    """The cut of a dimension of `held` rows by a slice of `size` rows from `start`.
+
+    None if its tiles stay whole, or if one stride cannot describe the rows of the slice.
+    """
     first = constant_of(start)
     if _stays_whole(start, size, held, tile) or size <= 0:
         return None
@@ -60,8 +65,11 @@ def _stays_whole(start: SSAValue, size: int, held: int, tile: int) -> bool:
 
 
 def last_cut(op: tpu.MemrefSliceOp, tile: Sequence[int]) -> int | None:
-    """The last dimension, but for the lanes, along which `op` cuts tiles of the size `tile`, one
-    number per dimension; None if there is none, -1 if no layout tells the part."""
+    """The last dimension, other than the lanes, along which the slice `op` cuts tiles of the sizes
+    `tile`, given for each dimension.
+
+    None if it cuts none, -1 if no layout describes the slice.
+    """
     shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
     bounds = list(zip(op.base_idx, sizes, shape, tile, strict=True))[:-1]
     cuts = [cut_of(*bound) for bound in bounds]
@@ -84,7 +92,10 @@ def last_cut(op: tpu.MemrefSliceOp, tile: Sequence[int]) -> int | None:
 
 def slice_folded_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue | None:
     """Replaces `op`, a slice of a ref of words in tiles of more than two dimensions, by slices of
-    whole tiles; None if that is what it is, or if there is no layout for it."""
+    whole tiles.
+
+    None if it already consists of whole tiles, or if there is no layout for it.
+    """
     shape = op.mem_ref.type.get_shape()
     tile = [tiling.tile_of(dim) for dim in range(len(shape))]
     last = last_cut(op, tile)
@@ -94,7 +105,7 @@ def slice_folded_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue | None
 
 
 class _Part(Pieces):
-    """One slice that cuts the dimensions up to `last` of tiles of the size `tile`."""
+    """One slice that cuts tiles of the sizes `tile` in dimensions up to `last`."""
 
     def __init__(
         self, op: tpu.MemrefSliceOp, tiling: Tiling, tile: Sequence[int], last: int
@@ -107,7 +118,7 @@ class _Part(Pieces):
         self._sizes: list[int] = []
 
     def rewrite(self) -> SSAValue:
-        """Puts the slice of the array, seen by pieces, in the place of the operation."""
+        """Replaces the operation by a slice of the array viewed in pieces."""
         op, tile, last, kind = self._op, self._tile, self._last, self._op.result.type
         shape, sizes = op.mem_ref.type.get_shape(), kind.get_shape()
         cut = cut_of(op.base_idx[last], sizes[last], shape[last], tile[last])
@@ -128,14 +139,15 @@ class _Part(Pieces):
         return self.replace(array, split, self._starts, self._sizes)
 
     def _cut_before(self, dim: int, start: SSAValue, size: int, last: Cut) -> Cut:
-        """The cut of `dim`: before the last one, single rows are left."""
+        """The cut of `dim`; dimensions before the last one are cut into single rows."""
         if dim == self._last:
             return last
         cut = cut_of(start, size, self._op.mem_ref.type.get_shape()[dim], self._tile[dim])
         return Cut(1, cut is not None and cut.straddles)
 
     def _inner(self, dim: int, left: Sequence[int]) -> int:
-        """How far rows of `dim` lie apart within a tile, for the last one pieces."""
+        """The stride within a tile of the rows of `dim`, or of its pieces if it is the last one, in
+        units of the smaller tile."""
         return prod(self._tile[dim + 1 :]) // prod(left) if dim < self._last else 1
 
     def _cut(self, dim: int, apart: int, left: Sequence[int], cut: Cut) -> None:

@@ -1,7 +1,8 @@
-"""Which buffers in VMEM are tiled by single rows of words.
+"""Decides which buffers in VMEM are tiled by single rows of words, and which have small tiles.
 
-Any row of them can begin a register: those that are accessed at rows which do not begin one, that
-a view cuts anew, or of which a transfer takes a part of a tile.
+With tiles of single rows, a register may begin at any row. Buffers need this if they are accessed
+at rows that do not begin a register, if a view regroups their rows, or if a transfer takes part of
+a tile.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ TRANSFERS = tpu.EnqueueDmaOp | tpu.WaitDma2Op | tpu.WaitDmaOp
 
 
 def ref_type(value: SSAValue) -> MemRefType[Attribute] | None:
-    """The type of `value` if that is a ref."""
+    """The type of `value` if it is a ref, else None."""
     kind = value.type
     return kind if type(kind) is MemRefType else None
 
 
 def register_rows(rows: int, p: int) -> int:
-    """Rows of a register of elements `p` of which share a word, or fewer if there are fewer."""
+    """The rows of a tile for `rows` rows of elements of which `p` share a word: those of a
+    register, or a smaller power of two that holds them all."""
     tile = SUBLANES * p
     while tile > p and tile // 2 >= rows:
         tile //= 2
@@ -44,9 +46,12 @@ def register_rows(rows: int, p: int) -> int:
 
 
 def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
-    """True if some access to `buffer` may begin at a row that does not begin a register, or some
-    view of it cuts its rows anew; for packed types a row is one of words, and known rows within a
-    register are shifted."""
+    """Whether some access to `buffer` may begin at a row that does not begin a register, or a view
+    of it regroups its rows.
+
+    For packed types this is asked of rows of words; known rows within a register are shifted
+    instead.
+    """
     kind = ref_type(buffer)
     if kind is None or len(kind.get_shape()) < 2:
         return False
@@ -69,9 +74,13 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
 
 
 def small_tile(buffer: SSAValue, bits: int) -> int | None:
-    """The rows of the smallest tiles, of more than one row of words, of which every access to
-    `buffer` takes the first rows of one; None if there are none or that fills no registers.
-    Rows that are the same in all sublanes fill tiles of as many; one number fills packed tiles."""
+    """The rows of the smallest tile, of more than one row of words, such that every access to
+    `buffer` covers the first rows of one tile; None if there is none, or if registers hold no
+    more than one.
+
+    Rows that are the same in all sublanes fill tiles of 8; one number fills packed tiles of any
+    size.
+    """
     shape, p = cast(MemRefType[Attribute], buffer.type).get_shape(), packing(bits)
     if len(shape) < 2 or shape[-1] <= LANES:
         return None
@@ -91,7 +100,7 @@ def small_tile(buffer: SSAValue, bits: int) -> int | None:
 
 
 def _fills(op: Operation, buffer: SSAValue) -> bool:
-    """Whether `op` stores one number everywhere in `buffer`."""
+    """Whether `op` stores one number to the whole `buffer`."""
     if not _stores_one_number(op) or (isinstance(op, tpu.VectorStoreOp) and op.mask is not None):
         return False
     store = cast(tpu.VectorStoreOp | vector.StoreOp, op)
@@ -100,8 +109,11 @@ def _fills(op: Operation, buffer: SSAValue) -> bool:
 
 
 def _has_few_rows(buffer: SSAValue) -> bool:
-    """Whether a buffer of words is filled with one number, in more rows than all other accesses
-    take, which begin a register and would fill it by rows."""
+    """Whether a buffer of words is filled with one number in more rows than all other accesses
+    cover.
+
+    Those begin at a register and cover at most half of its rows.
+    """
     shape = cast(MemRefType[Attribute], buffer.type).get_shape()
     accesses = list(_whole_rows(buffer))
     others = [op for op in accesses if not _stores_one_number(op)]
@@ -119,7 +131,8 @@ def _stores_one_number(op: Operation) -> bool:
 
 
 def _whole_rows(value: SSAValue) -> Iterator[Operation]:
-    """What uses `value`, or views of it that keep its matrices whole, but for transfers."""
+    """The operations, other than transfers, that use `value` or views of it that keep its matrices
+    whole."""
     shape = cast(MemRefType[Attribute], value.type).get_shape()
     for use in value.uses:
         op = use.operation
@@ -141,15 +154,16 @@ def within_tile(op: Operation, tile: int) -> bool:
 
 
 def _begins_words(row: SSAValue | None, p: int) -> bool:
-    """Whether a packed row known at run time begins a row of words, and maybe no register."""
+    """Whether an access at a packed row known only at run time begins a row of words, but maybe no
+    register."""
     if row is None or constant_of(row) is not None:
         return False
     return remainder(row, SUBLANES * p) is None and remainder(row, p) == 0
 
 
 def _transferred_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefSliceOp, int]]:
-    """The slices of `value`, tiled by `tile` rows, and of its views that transfers read or write,
-    or waits count, each with the rows of its tiles."""
+    """The slices of `value` and of its views that are ends of transfers or of their waits, each
+    with the rows of its tiles; `value` has tiles of `tile` rows."""
     for use in value.uses:
         op = use.operation
         if type(op) not in LAYOUT_VIEWS or (kind := ref_type(op.results[0])) is None:
@@ -164,8 +178,8 @@ def _transferred_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefS
 
 
 def _recast_within_tiles(value: SSAValue, tile: int) -> bool:
-    """Whether a part of packed rows that may begin within a tile of `tile` rows is seen as another
-    type: accesses to it do not find the array behind both views."""
+    """Whether a slice of packed rows that may begin within a tile of `tile` rows has a bitcast:
+    accesses to that cannot be rewritten as accesses to the array."""
     for use in value.uses:
         op = use.operation
         if type(op) not in LAYOUT_VIEWS or ref_type(op.results[0]) is None:
@@ -186,15 +200,15 @@ def _bits(kind: Attribute) -> int:
 
 
 def _copied_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefSliceOp, int]]:
-    """Those of them that transfers read or write, and that are no words."""
+    """Those `_transferred_parts` that have packed elements and are ends of transfers."""
     for op, rows in _transferred_parts(value, tile):
         if bit_width(op.mem_ref.type) < 32 and _has_user(op.result, tpu.EnqueueDmaOp):
             yield op, rows
 
 
 def _cuts_known_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
-    """Whether a part of packed rows begins within a tile of `tile` rows, or ends in one that it
-    does not begin."""
+    """Whether a slice of packed rows, from a constant row, begins within a tile of `tile` rows, or
+    begins at one and ends within another."""
     shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
     if len(sizes) < 2 or len(shape) < 2:
         return False
@@ -205,8 +219,11 @@ def _cuts_known_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
 
 
 def _unknown_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
-    """Whether `op` takes a number of rows known at run time that may end within a tile, where the
-    TPU compiler wants whole tiles proven."""
+    """Whether the number of rows of the slice `op` is known only at run time, and may not be whole
+    tiles.
+
+    The TPU compiler wants that proven.
+    """
     sizes = op.result.type.get_shape()
     if len(sizes) < 2 or sizes[-2] != DYNAMIC_INDEX:
         return False
@@ -223,7 +240,8 @@ def _has_user(view: SSAValue, kinds: type[Operation] | UnionType) -> bool:
 
 
 def _word_rows(value: SSAValue) -> Iterator[tuple[SSAValue | None, int]]:
-    """The row index of every access to a view of packed `value` as words, as `_rows` gives it."""
+    """The row index of every access to a bitcast of packed `value` to words, as `_rows` gives
+    it."""
     for use in value.uses:
         op = use.operation
         if type(op) in LAYOUT_VIEWS and (kind := ref_type(op.results[0])) is not None:
@@ -232,7 +250,8 @@ def _word_rows(value: SSAValue) -> Iterator[tuple[SSAValue | None, int]]:
 
 
 def refolded_tiles(value: SSAValue, tile: int) -> bool:
-    """Whether `value`, tiled by `tile` rows, or a view of it is reshaped across its tiles."""
+    """Whether `value`, tiled by `tile` rows, or a view of it has a reshape that regroups rows of
+    tiles."""
     for use in value.uses:
         op = use.operation
         if type(op) not in LAYOUT_VIEWS:
@@ -257,8 +276,8 @@ def refolded_tiles(value: SSAValue, tile: int) -> bool:
 
 
 def _rows(value: SSAValue) -> Iterator[tuple[SSAValue | None, int]]:
-    """The row index of every access to `value` and to its views, None for rows at a distance, and
-    how many of its rows share words."""
+    """The row index of every access to `value` and to its views, None for strided ones, each with
+    the number of rows that share a word."""
     p = packing(_bits(value.type))
     for use in value.uses:
         op = use.operation

@@ -1,14 +1,15 @@
-"""Buffers of one row of a narrow type that is stored as it leaves a reduction of words.
+"""Chooses tiles of 8 rows for buffers of one narrow row that is stored straight from a reduction.
 
-Such a row is the same in every sublane, so that packing puts as many columns of tiles into a
-register as a word holds elements, each in eight rows. In tiles of eight rows they lie in memory so:
+The result of a reduction over rows is the same in every sublane. Narrowing it packs as many columns
+of tiles into one register as a word holds elements, each replicated in eight rows. With tiles of
+eight rows, memory has the same order, so that the store moves nothing:
 
     %r = vector.multi_reduction <add>, %x, %zeros [0] : vector<32x256xf32> to vector<256xf32>
     %h = arith.truncf %r : vector<256xf32> to vector<256xbf16>
     vector.store %row, %o : memref<1x256xbf16>, vector<1x256xbf16>     %o is tiled by (8,128)
 
-Several such rows, each a matrix of its own, keep the tiles of HBM: copies between others take more
-code, a run for each matrix.
+Buffers of several such rows, each a matrix of its own, keep the tiles of HBM: DMAs between
+different tiles need more code, a run for each matrix.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _RENAMINGS = (vector.ShapeCastOp, tpu.ReshapeOp)
 
 
 def spread_tile(buffer: SSAValue, accesses: Iterable[Operation]) -> int | None:
-    """The rows of tiles for `buffer`, if all `accesses` store rows that are the same in all
-    sublanes and narrow."""
+    """8, the rows of tiles for `buffer`, if all `accesses` store a narrow row that is the same in
+    all sublanes; else None."""
     kind = cast(MemRefType[Attribute], buffer.type)
     shape, p = kind.get_shape(), packing(bit_width(kind.element_type))
     if len(shape) < 2 or math.prod(shape[:-1]) != 1 or shape[-1] <= LANES or p == 1:
@@ -55,7 +56,7 @@ def _stores_spread_row(op: Operation) -> bool:
 
 
 def _is_spread(value: SSAValue) -> bool:
-    """Whether `value` comes from reductions along rows, element by element."""
+    """Whether `value` comes, by elementwise operations, from reductions over rows."""
     value = _before_renaming(value)
     owner = value.owner
     if _reduces_rows(owner):
@@ -78,7 +79,7 @@ def _reduces_rows(owner: object) -> bool:
 
 
 def _before_renaming(value: SSAValue) -> SSAValue:
-    """What `value` is where unit dimensions are left out."""
+    """The value of which `value` is a reshape that only adds or drops dimensions of size 1."""
     while isinstance(value.owner, _RENAMINGS):
         source = value.owner.operands[0]
         before, after = ([n for n in shape_of(v.type) if n != 1] for v in (source, value))
