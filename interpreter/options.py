@@ -63,8 +63,9 @@ class Options:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nobody observes the run, and nothing in it is random."""
-        return not (self.checks or self.order.seed or self.grid_walk or self.profile)
+        """Whether nobody observes the run, and transfers land in their usual order."""
+        usual = self.order.policy == IN_ORDER.policy and not self.order.seed
+        return usual and not (self.checks or self.grid_walk or self.profile)
 
 
 DEFAULT = Options()

@@ -14,6 +14,7 @@ import pytest
 from pallasite import api
 from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import tpu
+from pallasite.interpreter.machine.order import IN_ORDER, Order
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.options import Options
 from pallasite.interpreter.replay import recorder, repeats
@@ -113,6 +114,21 @@ def test_a_script_runs_in_place_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -
     later = run(prepared, array(7))
     np.testing.assert_array_equal(later.outputs[0][0], array(7) * 2)
     assert (later.memory, later.transfers) == (first.memory, first.transfers)
+
+
+def test_other_orders_of_transfers_have_no_script() -> None:
+    """What is stored while a copy is in flight is there after it, or is not."""
+    start, wait = copy("x", "buffer", (WHOLE, BUFFER)).strip().split("\n")
+    zeros = f"%zeros = arith.constant dense<0.0> : {VECTOR}"
+    store = f"vector.store %zeros, %buffer[%c0, %c0] : {BUFFER}, {VECTOR}"
+    prepared = recorded(kernel(f"{start}\n{zeros}\n{store}\n{wait}"))
+    assert is_replayed(prepared)
+    for order, left in ((Order("eager"), 0), (IN_ORDER, array(7)), (Order("eager"), 0)):
+        found = execute(
+            prepared.described.module, [[array(7)]], Options(order=order), target=V5E,
+            prepared=prepared,
+        )  # fmt: skip
+        np.testing.assert_array_equal(found.outputs[0][0], left)
 
 
 def test_rows_are_loaded_and_stored_as_views() -> None:
