@@ -151,6 +151,10 @@ FAULTS: dict[str, Fault] = {
         copies_with, "scratch_shapes=[pltpu.SemaphoreType.DMA]",
         lambda: copies_with(pltpu.SemaphoreType.DMA), X,
     ),
+    "a semaphore of no kind": (
+        lambda: copies_with(pl.semaphore), "for a semaphore pltpu.SemaphoreType.DMA",
+        lambda: copies_with(pltpu.SemaphoreType.DMA), X,
+    ),
     "a guard like a context": (
         lambda: guarded(guards_like_a_context), "write @pl.when(condition) above def _(): ...",
         lambda: guarded(lambda condition, store: pl.when(condition)(store)), 2 * X,

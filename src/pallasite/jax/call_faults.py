@@ -101,7 +101,10 @@ FAULTS_OF_CALLS = (
         AttributeError,
         "no attribute 'get_ref_aval'",
         "scratch says which memory it is in",
-        ("write pltpu.VMEM(shape, dtype) or pltpu.SMEM(shape, dtype)",),
+        (
+            "write pltpu.VMEM(shape, dtype) or pltpu.SMEM(shape, dtype), "
+            "for a semaphore pltpu.SemaphoreType.DMA or .REGULAR",
+        ),
     ),
     Fault(
         ValueError,
