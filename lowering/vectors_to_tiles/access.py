@@ -1,10 +1,4 @@
-"""How registers meet boxes of tiled memory.
-
-A native tile of memory is one register, so an access at a tile boundary is `tpu.load` of a grid
-whose steps are the tile. Other static positions give (or want) a value with that offset in its
-layout; dynamic positions must be provably aligned, except along rows of memory that
-`infer-memref-layout` tiled by single rows because of such an access.
-"""
+"""Which registers a load or store of a box of tiled memory consists of."""
 
 from __future__ import annotations
 
@@ -80,7 +74,8 @@ def access(
     shape: tuple[int, ...],
     c: Converter,
 ) -> Access:
-    """Plans the access of a box of `shape` at `indices`; rejects positions nobody can prove."""
+    """Plans the access of a box of `shape` at `indices`; raises `Unsupported` if the offset in a
+    tile cannot be proven."""
     kind = cast(MemRefType[Attribute], memref.type)
     tiling = tiling_of(kind)
     if tiling is None:
@@ -170,16 +165,17 @@ def _matrix_access(
 
 
 def _begins_a_word(row: SSAValue, tiling: Tiling, bits: int) -> bool:
-    """Whether rows from `row` on are consecutive words, but not a tile from its start."""
+    """Whether rows from `row` on are consecutive words, but do not begin a tile."""
     rest = remainder(row, tiling.first[0])
     return tiling.strides[-2] == 1 and bool(rest) and not rest % packing(bits)
 
 
 def reaches_end(memref: SSAValue, dim: int) -> bool:
-    """Whether the last element of `memref` along `dim` (from the end) is the allocation's last.
+    """Whether the last element of `memref` along `dim` (counted from the end) is the last of its
+    allocation.
 
     What lies behind it in its tile is then padding that nobody reads; behind the end of a slice
-    there may be data.
+    there may be other elements.
     """
     op = memref.owner
     if not isinstance(op, Operation) or isinstance(op, memref_dialect.AllocaOp):
@@ -276,7 +272,8 @@ def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
 
 
 def dense_access(plan: Access, shape: Sequence[int]) -> Access | None:
-    """The access of `plan` by full registers; None if that takes no fewer of them."""
+    """The access of `plan` with several small tiles per register; None if that takes no fewer
+    registers."""
     tiling, layout = tiling_of(plan.memref.type), plan.layout
     if len(shape) < 2 or tiling is None or len(tiling.first) != 2 or layout.row is None:
         return None
@@ -297,16 +294,14 @@ def dense_access(plan: Access, shape: Sequence[int]) -> Access | None:
 
 
 def accesses(stride: int, c: Converter) -> int:
-    """How often memory is accessed for a register of rows of words at a distance.
-
-    Rows in the same bank wait for each other.
-    """
+    """How many memory accesses a register of rows of words takes if the rows are `stride` apart:
+    rows in one bank are accessed one after the other."""
     banks = c.target.memory_banks
     return max(1, math.gcd(stride, banks) * SUBLANES // banks) if stride else 1
 
 
 def _extent(memref: SSAValue) -> int:
-    """The elements of a flat memref without those that round its allocation up to whole tiles."""
+    """The elements of a flat memref, without those that round its allocation up to whole tiles."""
     kept = memref.owner.attributes.get(EXTENT) if isinstance(memref.owner, Operation) else None
     if isinstance(kept, IntegerAttr):
         return cast("IntegerAttr[IntegerType]", kept).value.data

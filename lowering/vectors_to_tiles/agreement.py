@@ -1,4 +1,6 @@
-"""In which layout operands meet: the one that costs the fewest register operations."""
+"""Chooses the layout in which the operands of an operation meet: the one with the fewest register
+operations.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,10 @@ def meet(
 ) -> VectorLayout:
     """The layout in which vectors of one shape meet.
 
-    The operands' own layouts are the candidates, first those of few registers. The cost of one is
-    what it takes to bring all operands there, and to compute and use as many registers. A result
-    that is `only_stored` need not be the same along an axis.
+    The operands' own layouts are the candidates, those of few registers first. The cost of a
+    candidate is what it takes to move all operands there, plus `USES` for each of its registers:
+    computing the result and using it once. A result that is `only_stored` need not be replicated
+    along an axis.
     """
     operands = [c.tiled(value) for value in values]
     shape, first = operands[0].shape, operands[0].layout
@@ -54,7 +57,7 @@ def meet(
 
 
 def moving_cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
-    """Register operations, weighted as the planner weighs them, that bring `value` to `layout`."""
+    """The register operations, weighted as in the planner, that bring `value` to `layout`."""
     held = c.tiled(value)
     if is_free(held, layout) or c.is_held(value, layout):
         return 0.0
@@ -67,8 +70,11 @@ def moving_cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
 
 
 def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
-    """As `meet`, where not all operands are values of the kernel, so that nobody knows what moving
-    them costs: the first layout with the most registers decides which dimensions lie where."""
+    """The layout in which `operands` meet if some of them are no values of the kernel, so that the
+    cost of moving them is not known.
+
+    The first layout with the most registers decides which dimensions lie on sublanes and lanes.
+    """
     layouts = [o.layout for o in operands]
     leader = max(layouts, key=lambda layout: layout.register_count(operands[0].shape))
     return _led(leader, operands, bits, _never)
@@ -85,8 +91,8 @@ def spelled_out(layout: VectorLayout, shape: tuple[int, ...]) -> VectorLayout:
 def _candidates(
     operands: Sequence[Tiled], bits: int, only_stored: Callable[[], bool]
 ) -> list[VectorLayout]:
-    """A layout for each way in which the operands place dimensions, the one with the most
-    registers first."""
+    """A layout for each way in which operands assign dimensions to sublanes and lanes, the one with
+    the most registers first."""
     shape = operands[0].shape
     leaders: dict[object, VectorLayout] = {}
     for layout in sorted((o.layout for o in operands), key=lambda k: -k.register_count(shape)):
@@ -97,12 +103,12 @@ def _candidates(
 def _led(
     leader: VectorLayout, operands: Sequence[Tiled], bits: int, only_stored: Callable[[], bool]
 ) -> VectorLayout:
-    """The layout of operands that place their dimensions as `leader` does.
+    """The layout in which operands meet that assign their dimensions as `leader` does.
 
-    An axis stays replicated if all agree on that, or if the dimension has extent 1 there and
-    somebody already has it replicated (re-creating a replicated column later costs more than
-    spreading it now, unless the result is `only_stored`), who is not the same everywhere anyway.
-    Different offsets meet at 0.
+    An axis stays replicated if all operands with this assignment have it so, splats aside. It also
+    does if the dimension has size 1 and one of them, not a splat, has it replicated: replicating a
+    column later would cost more than replicating the others now, unless the result is
+    `only_stored`. Different offsets meet at 0.
     """
     shape = operands[0].shape
     rows, columns = leader.extents(shape)

@@ -1,4 +1,9 @@
-"""Row blocks of packed and of wider registers: dealt out and put together, all by renaming."""
+"""Interleaves and splits row blocks of grids, for packed and wider registers; all by renaming
+registers.
+
+A row block is one row of registers of a grid. A packed register has the rows of two (or four)
+registers of words, so that widening deals row blocks out and narrowing interleaves them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter
 
 
 def interleave(parts: list[SSAValue], shape: tuple[int, ...], c: Converter) -> SSAValue:
-    """Block r of part i becomes row block `r * len(parts) + i`."""
+    """The grid `shape` whose row block `r * len(parts) + i` is row block r of part i."""
     if len(parts) == 1:
         return parts[0]
     lead, rows, columns = shape[:-2], shape[-2], shape[-1]
@@ -29,7 +34,7 @@ def interleave(parts: list[SSAValue], shape: tuple[int, ...], c: Converter) -> S
 
 
 def rows_of(value: SSAValue, first: int, shape: tuple[int, ...], c: Converter) -> SSAValue:
-    """Row blocks `first` onward, as many as the grid `shape` has."""
+    """The row blocks from `first` on that a grid of `shape` has."""
     kind = cast(VectorType[Attribute], value.type)
     if kind.get_shape()[: len(shape)] == shape:
         return value
@@ -39,9 +44,10 @@ def rows_of(value: SSAValue, first: int, shape: tuple[int, ...], c: Converter) -
 def deal(
     value: SSAValue, shape: tuple[int, ...], blocks: int, ratio: int, c: Converter, first: int = 0
 ) -> list[SSAValue]:
-    """The inverse of `interleave`: `ratio` grids with every `ratio`-th row block.
+    """The inverse of `interleave`: `ratio` grids, each with every `ratio`-th row block of `value`.
 
-    `first` row blocks are missing in front, and at the end as many as `blocks` of each grid demand.
+    Each has `blocks` row blocks. Poison stands for `first` missing row blocks in front, and for
+    those missing at the end.
     """
     kind = cast(VectorType[Attribute], value.type)
     register = kind.get_shape()[len(shape) :]
@@ -67,7 +73,7 @@ def deal(
 def interleave_columns(
     parts: list[SSAValue], first: int, shape: tuple[int, ...], c: Converter
 ) -> SSAValue:
-    """As `interleave` for blocks of columns; of the result the grid `shape` from block `first`."""
+    """`interleave` for blocks of columns; of the result, the grid `shape` from block `first` on."""
     before = grid_of(parts[0])
     value = interleave([_below(part, c) for part in parts], (*before, 1), c)
     return _regrid(rows_of(value, first, (*shape, 1), c), shape, c)
@@ -76,14 +82,14 @@ def interleave_columns(
 def deal_columns(
     value: SSAValue, blocks: int, ratio: int, c: Converter, first: int = 0
 ) -> list[SSAValue]:
-    """As `deal` for blocks of columns."""
+    """`deal` for blocks of columns."""
     shape = grid_of(value)
     dealt = deal(_below(value, c), (*shape, 1), blocks, ratio, c, first)
     return [_regrid(part, (*shape[:-1], blocks), c) for part in dealt]
 
 
 def _below(value: SSAValue, c: Converter) -> SSAValue:
-    """The blocks of columns of a grid as blocks of rows."""
+    """`value` with its blocks of columns as blocks of rows."""
     return _regrid(value, (*grid_of(value), 1), c)
 
 

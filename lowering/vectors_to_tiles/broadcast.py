@@ -1,9 +1,11 @@
-"""Broadcasts: free along leading dimensions and replicated axes, one spread register otherwise.
+"""Broadcasts: free along leading dimensions and replicated axes, else the source is replicated
+first.
 
     %m = vector.multi_reduction <maximumf>, %x, %c [1] : vector<128x128xf32> to vector<128xf32>
     %b = vector.broadcast %m : vector<128xf32> to vector<64x128xf32>
 
-The maxima fill the lanes: %b has the 16 registers of %m, its rows along the lanes.
+The maxima are replicated over the lanes, so %b can have the 16 registers of %m, with its rows along
+the lanes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from pallasite.lowering.vectors_to_tiles.tiled import grid_type, is_one_value
 
 @rule(vector.BroadcastOp)
 def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
-    """The source's registers serve the new dimensions; a spread row or column is replicated."""
+    """The registers of the source serve the new dimensions; a single row or column is replicated
+    over the axis first."""
     source, result = op.operands[0], op.results[0]
     if not is_vector(source):
         shape = shape_of(result.type)
@@ -59,10 +62,10 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
 
 
 def _filled(layout: VectorLayout, old: tuple[int, ...], new: tuple[int, ...]) -> VectorLayout:
-    """The layout with dimensions that grow on axes along which the value is the same anyway.
+    """The layout with new dimensions on axes along which the source is replicated.
 
-    There they take no registers, of which leading ones take one for every element. The longest
-    goes to the lanes; who wants it elsewhere moves the source (`_Before`).
+    There they take no registers, whereas a leading dimension takes one for each element. The
+    longest goes to the lanes; an operation that wants it elsewhere moves the source (`_Before`).
     """
 
     def growing() -> list[int]:
@@ -87,7 +90,8 @@ def _spread(layout: VectorLayout, old: tuple[int, ...], new: tuple[int, ...]) ->
 
 
 def _copies(source: SSAValue, spread: VectorLayout, shape: tuple[int, ...], c: Converter) -> Copies:
-    """Of a broadcast: what it takes to spread the source, and which registers are the same."""
+    """What it costs to replicate the source of a broadcast, and which registers of the result are
+    the same."""
     layout, old = lifted(c.tiled(source), len(shape))
     grid, held = spread.grid_shape(shape), spread.grid_shape(old)
     numbers = np.broadcast_to(np.arange(math.prod(held)).reshape(held), grid)
@@ -96,7 +100,8 @@ def _copies(source: SSAValue, spread: VectorLayout, shape: tuple[int, ...], c: C
 
 @dataclass(frozen=True)
 class _Before:
-    """A broadcast of what has moved before, where copies would have to move otherwise."""
+    """Offers a broadcast in other layouts: the source is moved before it, so that the copies need
+    not be."""
 
     source: SSAValue
     layout: VectorLayout
@@ -124,9 +129,10 @@ class _Before:
 def _by_rows(
     source: SSAValue, spread: VectorLayout, shape: tuple[int, ...], c: Converter
 ) -> VectorLayout:
-    """The layout with each row spread over registers of its own, if that is served and shorter.
+    """The layout in which each row is replicated in registers of its own, if memory serves that and
+    it costs less.
 
-    Rows that lie on the sublanes of one register are stored at a distance, row by row.
+    Rows on the sublanes of one register would be stored one by one, at a stride.
     """
     old, rank = shape_of(source.type), len(shape)
     if len(old) != rank or rank < 3 or spread.bits != 32 or old[-1] != shape[-1]:
@@ -148,6 +154,6 @@ def _by_rows(
 def broadcast_grid(
     held: SSAValue, layout: VectorLayout, shape: tuple[int, ...], c: Converter
 ) -> SSAValue:
-    """The grid `held` for the larger logical `shape` in the same layout."""
+    """The grid `held` for the larger `shape` of the vector, in the same layout."""
     element = cast(VectorType, held.type).element_type
     return c.emit(grid.BroadcastOp(held, grid_type(layout, shape, element)))

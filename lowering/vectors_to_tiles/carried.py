@@ -1,12 +1,4 @@
-"""The layouts of vectors that cross the borders of regions.
-
-    %m = scf.for ... iter_args(%a = %least) -> (vector<16x1xf32>) {
-      %top = vector.multi_reduction <maximumf>, %x, %c [1] : vector<16x128xf32> to vector<16xf32>
-      %new = arith.maximumf %a, %top1 : vector<16x1xf32>
-
-What a reduction leaves is the same in all lanes, and so is what is computed from that; carried as
-it is it need not be spread again at every turn. Other vectors are carried in native layout.
-"""
+"""Chooses the layouts of vectors that cross the borders of regions."""
 
 from __future__ import annotations
 
@@ -29,7 +21,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import is_one_value
 
 
 def native_border(value: SSAValue) -> VectorLayout:
-    """The layout of a vector that crosses the border of a region, whatever it is made of."""
+    """The default layout of a vector that crosses the border of a region."""
     bits = bit_width(element_of(value))
     rank = len(shape_of(value.type))
     if rank == 1:
@@ -38,10 +30,10 @@ def native_border(value: SSAValue) -> VectorLayout:
 
 
 def borders(op: Operation, c: Converter) -> tuple[VectorLayout | None, ...]:
-    """The layouts of what the regions of `op` yield; None for scalars.
+    """The layouts of the vectors that the regions of `op` yield; None for scalars.
 
-    The last arguments of each region, the last operands of its terminator and the results have
-    them, and so have the last operands of loops.
+    The results, the last arguments of each region, and the last operands of its terminator (and of
+    loops) all have these.
     """
     values: Sequence[SSAValue] = op.results
     if isinstance(op, scf.WhileOp) and [v.type for v in op.operands] != [v.type for v in values]:
@@ -57,7 +49,8 @@ def borders(op: Operation, c: Converter) -> tuple[VectorLayout | None, ...]:
 
 
 class _Sources:
-    """Finds layouts in which values come from reductions, before they are converted."""
+    """Finds values that come from reductions, and the layouts that these leave, before anything is
+    converted."""
 
     def __init__(self, c: Converter) -> None:
         self._converter = c
@@ -117,7 +110,7 @@ class _Sources:
 
 
 def _yielded(op: Operation, k: int) -> list[SSAValue]:
-    """What may become the `k`-th result of `op`, which has regions."""
+    """The values that may become result number `k` of `op`, which has regions."""
     ways = [r.blocks[0].last_op for r in op.regions if r.blocks]
     values = [w.operands[len(w.operands) - len(op.results) + k] for w in ways if w is not None]
     if isinstance(op, scf.ForOp | scf.WhileOp):
@@ -136,7 +129,7 @@ def _computing() -> frozenset[type[Operation]]:
 
 
 def _reduced(source: SSAValue, dims: Sequence[int], value: SSAValue) -> VectorLayout | None:
-    """The layout of what reductions of native registers leave."""
+    """The layout that a reduction of native registers leaves."""
     if not is_vector(value):
         return None
     rank = len(shape_of(source.type))

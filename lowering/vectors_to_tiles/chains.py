@@ -1,4 +1,4 @@
-"""Moves of what has been moved: one plan for the whole chain, where that is cheaper.
+"""Plans the move of a moved value together with the move that made it, where that is cheaper.
 
 A reshape that splits the lanes puts its new dimension on the sublanes, and a transpose that follows
 takes it off again. Planned together they are rotations, or nothing:
@@ -31,7 +31,7 @@ _LITTLE = 2
 
 @dataclass(frozen=True)
 class Copies:
-    """Registers of which many are the same."""
+    """Says which of the registers of a broadcast are copies of one."""
 
     cost: float
     """What it took to make them."""
@@ -41,7 +41,7 @@ class Copies:
 
 @dataclass(frozen=True)
 class Moved:
-    """How a value came about: a planned move of the grids `sources`."""
+    """How a value was made: by the planned move `move` of the grids `sources`."""
 
     move: Move
     sources: tuple[SSAValue, ...]
@@ -51,13 +51,14 @@ class Moved:
     """Of a broadcast, whose registers were not planned as those of `move`."""
 
     def then(self, steps: Sequence[IndexStep], destination: Laid) -> Move:
-        """The move and what follows, as one."""
+        """The move of the same sources that goes on with `steps` to `destination`."""
         first = self.move
         return Move(first.sources, destination, (*first.steps, *steps), first.concat_dim)
 
 
 def emit_move(op: Operation, move: Move, sources: Sequence[SSAValue], c: Converter) -> None:
-    """Emits `move`, whose destination is the layout of the result of `op`."""
+    """Emits `move`, whose destination is the layout of the result of `op`, and records it for
+    chains."""
     result = op.results[0]
     c.define(result, c.move(move, sources), move.destination[0])
     c.moves[result] = moved = Moved(move, tuple(sources))
@@ -67,7 +68,8 @@ def emit_move(op: Operation, move: Move, sources: Sequence[SSAValue], c: Convert
 
 
 def renamed(op: Operation, step: IndexStep, destination: Laid, c: Converter) -> None:
-    """Says that the result of `op` has the registers of its operand, under other indices."""
+    """Records that the result of `op` consists of the registers of its operand, under other
+    indices."""
     source = op.operands[0]
     before = c.moves.get(source)
     if before is not None:
@@ -79,7 +81,7 @@ def renamed(op: Operation, step: IndexStep, destination: Laid, c: Converter) -> 
 def copies_renamed(
     op: Operation, step: IndexStep, destination: Laid, names: Renaming, c: Converter
 ) -> None:
-    """As `renamed`, for copies of registers, which `names` puts into another order."""
+    """`renamed` for a broadcast; `names` is the new order of its registers."""
     source = op.operands[0]
     before = c.moves.get(source)
     if before is None or before.copies is None:
@@ -94,13 +96,13 @@ def copies_renamed(
 
 @dataclass(frozen=True)
 class _Redirected:
-    """A planned move to another layout than the one that it was planned for."""
+    """Offers a moved value in other layouts, by a move that goes there directly."""
 
     moved: Moved
     converter: Converter
 
     def cost_to(self, layout: VectorLayout) -> float | None:
-        """What the move costs to `layout`; None if no plan leads there."""
+        """The cost of a move directly to `layout`; None if there is no plan."""
         move = self.moved.move
         try:
             return plan(
@@ -110,7 +112,7 @@ class _Redirected:
             return None
 
     def apart(self, layout: VectorLayout) -> Plan | None:
-        """The plan from where the move leads to `layout`, if there is one."""
+        """The plan that moves the value from its own layout to `layout`; None if there is none."""
         held, shape = self.moved.move.destination
         try:
             return plan(Move.relayout(held, shape, layout), self.converter.costs)
@@ -123,7 +125,7 @@ class _Redirected:
 
 
 class _Anew(_Redirected):
-    """Copies under other indices, moved from what they are copies of."""
+    """Offers a reordered broadcast in other layouts, moved from the source of the broadcast."""
 
     def cost(self, layout: VectorLayout) -> float | None:
         held, _ = self.moved.move.destination
@@ -134,7 +136,7 @@ class _Anew(_Redirected):
 
 
 class _Elsewhere(_Redirected):
-    """A planned move that goes to fewer registers at once, where nothing else needs the others."""
+    """Offers a moved value, which has one use, in layouts of fewer registers, by a direct move."""
 
     def cost(self, layout: VectorLayout) -> float | None:
         held, shape = self.moved.move.destination
@@ -148,17 +150,19 @@ class _Elsewhere(_Redirected):
 
 
 def copied(op: Operation, destination: Laid, copies: Copies, c: Converter) -> None:
-    """Says that the result of `op` is a broadcast of its operand, held as `destination`."""
+    """Records that the result of `op` is a broadcast of its operand, in the layout and shape
+    `destination`."""
     source = c.tiled(op.operands[0])
     move = Move.broadcast(source.laid, *destination)
     c.moves[op.results[0]] = Moved(move, (source.grid,), copies=copies)
 
 
 def emit_chain(op: Operation, move: Move, c: Converter, apart: Plan | None = None) -> bool:
-    """Emits `move` of the operand of `op` together with the move that made the operand.
+    """Emits `move` of the operand of `op` as one move with the move that made the operand; returns
+    whether it did.
 
-    Unless that costs more than both apart; `apart` is the plan of `move` by itself, None if it may
-    cost nothing.
+    It does not if that costs more than both moves. `apart` is the plan of `move` alone, None if
+    that costs nothing.
     """
     source = op.operands[0]
     before = c.moves.get(source)
@@ -185,7 +189,8 @@ def emit_chain(op: Operation, move: Move, c: Converter, apart: Plan | None = Non
 
 
 def _cost(apart: Plan, layout: VectorLayout, before: Moved, c: Converter) -> float:
-    """What `apart` costs on what was moved `before`, now in `layout`."""
+    """The cost of `apart` on a value in `layout` that `before` describes; equal registers of a
+    broadcast count once."""
     if before.copies is None:
         return apart.cost
     held, shape = before.move.destination
@@ -195,6 +200,7 @@ def _cost(apart: Plan, layout: VectorLayout, before: Moved, c: Converter) -> flo
 
 
 def _here(before: Moved, op: Operation) -> bool:
-    """Whether the sources come from the block of `op`: a loop repeats no more than it did."""
+    """Whether the sources are defined in the block of `op`, so that no loop repeats the move more
+    often than before."""
     owners = (source.owner for source in before.sources)
     return all((o if isinstance(o, Block) else o.parent) is op.parent for o in owners)

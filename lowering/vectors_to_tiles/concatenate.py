@@ -1,4 +1,4 @@
-"""Values put together along one dimension: where each is the same anyway, in its place at once."""
+"""Concatenations and repetitions: registers are renamed where possible, else moved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from pallasite.passes.equal_values import equal_values
 
 @rule(tpu.ConcatenateOp)
 def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
-    """Along a leading dimension a list of registers; along rows or lanes a move."""
+    """Along a leading dimension only the list of registers grows; along rows or lanes values are
+    moved."""
     result = op.results[0]
     sources = [c.tiled(v) for v in op.operands]
     dim = op.dimension.value.data
@@ -48,8 +49,10 @@ def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
 
 
 def _in_common(layouts: Sequence[VectorLayout], dim: int, rank: int) -> VectorLayout | None:
-    """The layout of values that lie alike, or in the same tiles, and have `dim` number registers;
-    None if they do not."""
+    """The layout that all values have, with offsets 0 if they differ only in these.
+
+    None if they differ otherwise, or if `dim` does not number registers.
+    """
     first, others = layouts[0], {replace(la, row=0, column=0) for la in layouts}
     if len(others) > 1 or dim not in first.leading_dims(rank):
         return None
@@ -57,19 +60,20 @@ def _in_common(layouts: Sequence[VectorLayout], dim: int, rank: int) -> VectorLa
 
 
 def _places(sizes: Sequence[int]) -> Iterator[int]:
-    """Where each of several blocks begins that are put together."""
+    """The starts of several blocks that follow each other."""
     return accumulate(sizes[:-1], initial=0)
 
 
 @rule(tpu.RepeatOp)
 def lower_repeat(op: tpu.RepeatOp, c: Converter) -> None:
-    """Copies of one value side by side."""
+    """`tpu.repeat`: copies of one value side by side."""
     target = c.native(op.operands[0])
     _repeat(op, op.times.value.data, op.dimension.value.data, target, c)
 
 
 def _repeat(op: Operation, times: int, dim: int, target: VectorLayout, c: Converter) -> None:
-    """The first operand of `op` so many times after itself: what repeats is moved once."""
+    """`op`'s first operand repeated so many times along a dimension; equal registers are moved
+    once."""
     held = c.tiled(op.operands[0])
     laid = (concrete_layout(held), held.shape)
     move = Move.repeat(laid, target, [times if d == dim else 1 for d in range(len(held.shape))])

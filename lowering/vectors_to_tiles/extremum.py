@@ -1,4 +1,6 @@
-"""What argmax and argmin seek: the extremum of several grids, and where it is not yet."""
+"""What argmax and argmin look for: extrema of several registers and their positions, without those
+within a register.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from pallasite.passes.two_values import Number, neutral_value
 
 @dataclass(frozen=True)
 class Extremum:
-    """What is sought, the greatest or the least; as in JAX, NaN is more extreme than any number."""
+    """The kind of extremum, the greatest or the least; as in JAX, NaN counts as more extreme than
+    any number."""
 
     c: Converter
     greatest: bool

@@ -1,4 +1,4 @@
-"""Grids of registers from memory, as an `Access` says."""
+"""Loads grids of registers from memory, as an `Access` describes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ code where rows lie in the same banks."""
 
 @lru_cache(maxsize=256)
 def sublane_mask(first: int, last: int) -> Attribute:
-    """The mask of a load or store that sets sublanes `first` to `last - 1`."""
+    """The mask, one boolean per sublane, of a load or store of sublanes `first` to `last - 1`."""
     return DenseArrayBase.from_list(i1, between(first, last))
 
 
@@ -39,7 +39,7 @@ def between(first: int, last: int) -> list[bool]:
 
 
 def _grid_of_access(plan: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The grid with one dimension per memref dimension."""
+    """The grid of registers with one dimension per dimension of the memref."""
     grid_shape = plan.layout.grid_shape(shape)
     if len(shape) == 1:
         return grid_shape[1:]
@@ -65,7 +65,7 @@ def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Conve
 
 
 def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Converter) -> SSAValue:
-    """Rows of 128 words; those behind the last are not read where the buffer may end there."""
+    """Loads rows of 128 words; none behind the last one, where the buffer may end."""
     block = plan.layout.block[1]
     tiling = tiling_of(plan.memref.type)
     assert plan.layout.column is not None and tiling is not None
@@ -85,7 +85,8 @@ def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Conve
 def _load_ragged(
     plan: Access, element: Attribute, blocks: list[int], words: int, c: Converter
 ) -> SSAValue:
-    """Whole blocks of rows, then the last one without the sublanes that it does not fill."""
+    """Loads whole blocks of rows, then the last block without the sublanes that it does not
+    fill."""
     whole, rest = divmod(words, SUBLANES)
     base = list(plan.base)
     if whole:
@@ -98,7 +99,8 @@ def _load_ragged(
 
 
 def _load_dense(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
-    """The registers of `plan`; of the last one only tiles that hold columns of the vector."""
+    """Loads registers of several tiles; of the last one only those tiles that have columns of the
+    vector."""
     blocks = list(plan.layout.grid_shape(shape))
     unit = plan.layout.tile_rows // plan.layout.packing
     assert plan.layout.column is not None
@@ -144,13 +146,13 @@ def load_registers(
 
 
 def slots(stride: int, c: Converter) -> int:
-    """What it takes to access a register of rows at a distance, in register operations."""
+    """The register operations that it takes to access a register of rows at a stride."""
     times = accesses(stride, c)
     return times if times == 1 else _WAIT * times
 
 
 def load_slots(value: SSAValue, c: Converter) -> int:
-    """The same for loading a register of `value`, whose registers are loaded."""
+    """`slots` for loading a register of `value`, a load."""
     op = value.owner
     while isinstance(op, Renaming | grid.ConcatOp):
         op = op.operands[0].owner

@@ -1,4 +1,4 @@
-"""Masks of words where masks of packed elements are needed, and parts of words."""
+"""Converts masks of words to masks of packed elements and back, and merges parts of words."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def is_mask(value: SSAValue) -> bool:
 
 
 def governed(mask: SSAValue) -> set[int]:
-    """The widths of the data that are chosen by `mask`, or by what is made of it and other masks;
-    all other uses need a mask of words."""
+    """The bit widths of the data that are selected by `mask`, or by masks that are computed from
+    it; 32 for any other use."""
     widths, seen, left = set[int](), {mask}, [mask]
     while left:
         for use in left.pop().uses:

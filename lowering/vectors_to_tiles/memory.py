@@ -1,4 +1,5 @@
-"""Loads of logical vectors: other layouts that memory can serve are loaded again when wanted."""
+"""Loads of vectors; layouts that memory can serve directly are loaded again when they are wanted.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from pallasite.lowering.vectors_to_tiles.shuffled_loads import load_filled, load
 
 @rule(vector.LoadOp)
 def lower_load(op: vector.LoadOp, c: Converter) -> None:
-    """One grid load; another layout that memory can serve is loaded again when it is wanted."""
+    """Loads one grid, and offers the value in other layouts by loading it again."""
     result, indices = op.results[0], list(op.indices)
     shape = shape_of(result.type)
     plan = access(op, op.base, indices, shape, c)

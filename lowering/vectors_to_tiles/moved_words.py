@@ -1,8 +1,4 @@
-"""Where plans of movements need registers of packed elements as words.
-
-What moves whole words does so with registers of either type, so that they change it only where
-another operation wants that, and then once.
-"""
+"""Decides which values of a movement plan on packed elements are kept as words."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from pallasite.layouts.registers import packing
 
 @dataclass(frozen=True)
 class PackedRegisters:
-    """What a chip does with registers of packed elements as they are."""
+    """What a target can do with registers of packed elements directly."""
 
     masks: int = 1
     """Masks, which are boxes, choose among up to so many elements per word."""
@@ -43,7 +39,7 @@ WORDS_ONLY = PackedRegisters()
 
 
 def moves_words(step: Step, plan: Plan, packed: PackedRegisters) -> bool:
-    """Whether a step moves whole words, so that it may take registers that are packed."""
+    """Whether a step moves whole words, so that it works on packed registers, too."""
     if isinstance(step, Select):
         return bool(step.mask.boxes) and packing(plan.bits) <= packed.masks
     if isinstance(step, RotateLanes):
@@ -52,7 +48,8 @@ def moves_words(step: Step, plan: Plan, packed: PackedRegisters) -> bool:
 
 
 def wanted_as_words(plan: Plan, packed: PackedRegisters) -> list[bool]:
-    """Per value, whether some step that it reaches by such steps takes words only."""
+    """For each value, whether some step that needs words uses it, directly or behind steps that
+    move whole words."""
     wanted = [False] * len(plan.values)
     for number, step in reversed(list(enumerate(plan.steps, plan.sources))):
         if isinstance(step, Elements | Unpack):

@@ -1,4 +1,7 @@
-"""What a rule may say of a value that it defines: how else it can be had than by moving it."""
+"""Offers: other layouts in which a value can be had, besides moving it.
+
+Rules register them for a value that they define (docs/internals/lowering.md).
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,13 @@ Offer = Callable[[VectorLayout], SSAValue | None]
 
 
 class Smaller(Protocol):
-    """How a value may be computed in another layout, from what moves there before."""
+    """Computes a value in another layout from operands that are moved there first."""
 
     def cost(self, layout: VectorLayout) -> float | None:
-        """Register operations that it takes; None if moving the value itself takes no more."""
+        """The register operations that it takes to have the value in `layout`; None if moving the
+        value itself takes no more."""
         ...
 
     def make(self, layout: VectorLayout) -> SSAValue:
-        """The grid in `layout`, from what is moved there; asked where there is a cost."""
+        """The grid in `layout`; only called if there is a cost."""
         ...

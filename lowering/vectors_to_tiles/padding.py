@@ -1,4 +1,4 @@
-"""Zeros in the padding of native tiles, for any element width."""
+"""Fills the padding of native tiles with zeros, for any element width."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Rows of 16 bits change places with a leading dimension that memory puts on the sublanes.
-
-Each word then holds two rows of the source; each of its halves, packed along the sublanes, is a
-register of the result, which is in the native layout.
+"""Transposes 16-bit rows with a leading dimension, where memory can load the latter along the
+sublanes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
-"""Positions compared with a constant: masks that are boxes, so nothing is counted or compared.
-
-    %i = tpu.iota {dimensions = array<i32: 1>} : vector<16x256xi32>
-    %m = arith.cmpi slt, %i, %c77 : vector<16x256xi32>
-becomes a mask of 77 lanes for the first column of registers and one of no lanes for the second. It
-is offered for packed data as well.
+"""Comparisons of row or lane numbers with a constant become masks that are boxes, so that nothing
+is counted or compared.
 """
 
 from __future__ import annotations

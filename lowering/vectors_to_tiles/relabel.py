@@ -1,8 +1,4 @@
-"""Shape changes that only rename registers: which layout a value then has, and which grid.
-
-A transpose that leaves lanes on lanes, and a reshape that cuts or joins dimensions at borders of
-registers, move nothing: the same registers are numbered otherwise. Both directions matter, since a
-value that a load can produce in another layout may be wanted under its new shape.
+"""Shape changes that only rename registers: the layout that a value has after them, and its grid.
 """
 
 from __future__ import annotations

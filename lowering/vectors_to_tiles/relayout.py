@@ -1,8 +1,4 @@
-"""Changes of layout: free where only replication is given up, else planned movement.
-
-Where elements move along the rows and along the lanes, one after the other may cost less: each is
-then one rotation or shuffle for all that move alike.
-"""
+"""Changes of layout: free if only replication is given up, else a planned move."""
 
 from __future__ import annotations
 
@@ -28,14 +24,14 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
 def relayout_cost(
     old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter
 ) -> float:
-    """What a change of layout costs."""
+    """The register operations, weighted as in the planner, of a change of layout."""
     return _between(old, shape, new, c)[0]
 
 
 def _between(
     old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter
 ) -> tuple[float, VectorLayout | None]:
-    """What a change of layout costs, and the layout that it passes if it is done in two."""
+    """The cost of a change of layout, and the layout in between if it is done in two moves."""
     least, between = _cost(old, shape, new, c), None
     if None in (old.row, old.column, new.row, new.column) or old.tile_rows != new.tile_rows:
         return least, None
@@ -52,7 +48,7 @@ def _between(
 
 
 def _cost(old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter) -> float:
-    """What the plan of a change of layout costs."""
+    """The cost of the plan of a change of layout."""
     try:
         return plan(Move.relayout(old, shape, new), c.costs).cost
     except Unsupported:

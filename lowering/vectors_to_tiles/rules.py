@@ -44,4 +44,4 @@ FAMILIES = (
 
 
 def load() -> None:
-    """Does nothing more than the imports above; names the moment at which rules must be known."""
+    """Makes sure that all rules are registered; importing this module does it."""

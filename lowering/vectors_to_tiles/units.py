@@ -16,7 +16,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 def lower_feeding(
     op: tpu.MatmulPushRhsOp | tpu.MatmulAccLhsOp | tpu.MatmulLhsFifoOp, c: Converter
 ) -> None:
-    """What is fed to a matrix unit is in native tiles."""
+    """Operands that are fed to a matrix unit are brought to native tiles."""
     matrix = op.operands[0]
     tiles = c.in_layout(matrix, VectorLayout.native(2, c.mask_bits(matrix)))
     c.insert(type(op).create(operands=[tiles], properties=op.properties))
@@ -25,7 +25,7 @@ def lower_feeding(
 
 @rule(tpu.MatmulPopOp, tpu.MatmulPopFifoOp)
 def lower_popping(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, c: Converter) -> None:
-    """What a matrix unit gives is f32 or i32, in native tiles."""
+    """Results of a matrix unit are f32 or i32 in native tiles."""
     (result,) = op.results
     layout = VectorLayout.native(2, 32)
     kind = grid_type(layout, shape_of(result.type), element_of(result))

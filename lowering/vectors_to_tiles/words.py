@@ -1,9 +1,5 @@
-"""Narrow elements packed into and taken out of words by the kernel itself.
-
-`pack_elementwise` puts element i of every source into the same word, source 0 lowest: that is the
-interleaved packing of registers (spec/tpu_dialect.md section 3.4). The compiler takes neither
-operation, so they become packs, unpacks, shifts and masks. Words of 16, 8 or 4 bits lie side by
-side in words of 32, and are worked on there all at once, with masks that keep them apart.
+"""`tpu.pack_elementwise` and `tpu.unpack_elementwise`: kernels that pack narrow elements into words
+themselves.
 """
 
 from __future__ import annotations
