@@ -40,7 +40,7 @@ def _float(function: Function) -> Builder:
 
 
 def _exact_float(function: Function) -> Builder:
-    """For functions that map values of a type to values of the same type."""
+    """Builds a float function whose results need no rounding."""
     return lambda type: function
 
 
@@ -49,7 +49,8 @@ def _integer(function: Function) -> Builder:
 
 
 def _bitwise(function: Function) -> Builder:
-    """Sign-extended carriers, and booleans, are closed under bitwise functions."""
+    """Builds a bitwise function: its results on sign-extended carriers, and on booleans, need no
+    wrapping."""
     return lambda type: function
 
 
@@ -76,7 +77,8 @@ def _unsigned(on_vectors: Function, on_scalars: Function) -> Builder:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """Of up to 32 bits through float64: no quotient is so near an integer that it rounds to it."""
+    """The quotient of integers of up to 32 bits by way of float64: no inexact quotient is so close
+    to an integer that it would round to it."""
     if a.itemsize <= 4:
         whole = (a.astype(np.float64) / b).astype(np.int64).astype(a.dtype)
     else:
@@ -85,7 +87,7 @@ def _quotient(a: Any, b: Any) -> Any:
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    """Where b is 0 the product vanishes, which leaves the dividend."""
+    """The remainder; where b is 0 the product is 0, which leaves the dividend."""
     return a - _quotient(a, b) * b
 
 
@@ -122,7 +124,8 @@ def _ceil_unsigned(a: Any, b: Any) -> Any:
 
 
 def _shift_left(type: Attribute) -> Function:
-    """NumPy, too, gives zero when the amount, read as unsigned, is the width or more."""
+    """A left shift; NumPy, too, gives zero if the amount, read as unsigned, is the width or
+    more."""
     if is_vector(type):
         return wrapped(type, np.left_shift)
     bits, amount = width(type), to_unsigned(type)
@@ -191,7 +194,7 @@ def negf(op: arith.NegfOp, facts: Facts) -> Function:
 
 @meaning(arith.FlushDenormalsOp)
 def flush_denormals(op: Operation, facts: Facts) -> Function:
-    """What is smaller than the least normal number of the type becomes a zero of its sign."""
+    """Numbers smaller than the least normal one of the type become a zero with their sign."""
     smallest, zero = smallest_normal(op.results[0].type), np.float32(0)
     return lambda x: np.copysign(np.where(np.abs(x) < smallest, zero, x), x).astype(np.float32)
 
@@ -220,7 +223,7 @@ def _narrow(type: Attribute) -> Function:
 
 @meaning(arith.AddUIExtendedOp)
 def addui_extended(op: arith.AddUIExtendedOp, facts: Facts) -> Function:
-    """The sum, which wraps, and whether it carries."""
+    """The sum, which wraps, and whether it carries out."""
     type = op.sum.type
     value, narrow, bits = _wide(type, to_unsigned(type)), _narrow(type), width(type)
 
@@ -246,7 +249,7 @@ def subui_extended(op: Operation, facts: Facts) -> Function:
 
 @meaning(arith.MulSIExtendedOp, arith.MulUIExtendedOp)
 def mul_extended(op: arith.MulSIExtendedOp | arith.MulUIExtendedOp, facts: Facts) -> Function:
-    """The low and the high word of the product, as wide as the operands each."""
+    """The low and the high word of the product, each as wide as the operands."""
     type = op.low.type
     signed = isinstance(op, arith.MulSIExtendedOp)
     value = _wide(type, to_signed(type) if signed else to_unsigned(type))

@@ -1,8 +1,8 @@
-"""Selects of which some operands are known beforehand: fewer bitwise operations, over masks and
-constants that are made once.
+"""Faster `arith.select` where some operands are constant.
 
-`select` of numbers that are not known is `b ^ ((a ^ b) & mask)`. A known condition is a mask of
-words already; of a known operand only the part that is chosen is left, and nothing where it is 0.
+In general, `select` is computed as `b ^ ((a ^ b) & mask)`. A constant condition is prepared as a
+mask of words once; of a constant operand only the selected part is kept, and if that is 0
+everywhere nothing has to be added.
 """
 
 # pyright: reportUnknownLambdaType=false
@@ -21,14 +21,15 @@ _LAYOUTS = 4
 
 
 class _Laid:
-    """A constant in memory as what it meets lies there, which NumPy takes twice as fast."""
+    """A constant that is kept in the memory layouts of the arrays it is combined with, which makes
+    NumPy twice as fast."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
         self._kept: dict[tuple[int, ...], Array] = {}
 
     def like(self, x: Array) -> Array:
-        """The constant, in the layout of `x`, which has its shape."""
+        """The constant in the memory layout of `x`, which has the same shape."""
         found = self._kept.get(x.strides)
         if found is None:
             found = np.empty_like(x, self._array.dtype)
@@ -41,8 +42,11 @@ class _Laid:
 def chooser(
     dtype: np.dtype[Any], cond: Array | None, a: Array | None, b: Array | None
 ) -> Function | None:
-    """`select` on vectors of `dtype`, as a function of those operands that are None: the others
-    are known. None if nothing is gained by it."""
+    """A function that computes `select` on vectors of `dtype` from those operands that are given as
+    None here.
+
+    The others are constants. None if that would not be faster.
+    """
     if dtype == np.bool_ or (cond is None and a is None and b is None):
         return None
     bits = np.dtype(f"int{8 * dtype.itemsize}")
@@ -61,7 +65,7 @@ def chooser(
 
 
 def _one(words: Array) -> Any | None:
-    """The one word that all of `words` are."""
+    """The word that all of `words` are equal to; None if they differ."""
     first = words[(0,) * words.ndim]
     return first if (words == first).all() else None
 
@@ -99,7 +103,7 @@ def _blend(bits: np.dtype[Any], mask: _Laid) -> Function:
 
 
 def _of_two(dtype: np.dtype[Any], left: Array, right: Array) -> Function:
-    """One of two known numbers for each element."""
+    """Selects between two constants for each element."""
     differences, others = left ^ right, _Laid(right)
     change, one = _one(differences), _one(right)
     changes = _Laid(differences)
@@ -114,7 +118,7 @@ def _of_two(dtype: np.dtype[Any], left: Array, right: Array) -> Function:
 
 
 def _or_one(bits: np.dtype[Any], one: Any) -> Function:
-    """Where the condition is false, a known number."""
+    """Selects a constant number where the condition is false."""
 
     def choose(cond: Array, a: Array) -> Array:
         if not one:
@@ -129,7 +133,7 @@ def _or_one(bits: np.dtype[Any], one: Any) -> Function:
 
 
 def _one_or(bits: np.dtype[Any], one: Any) -> Function:
-    """Where the condition is true, a known number."""
+    """Selects a constant number where the condition is true."""
 
     def choose(cond: Array, b: Array) -> Array:
         other = b.view(bits)

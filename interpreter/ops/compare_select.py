@@ -60,7 +60,7 @@ def _as_i1(type: Attribute, function: Function) -> Function:
 
 @meaning(arith.CmpiOp)
 def cmpi(op: arith.CmpiOp, facts: Facts) -> Function:
-    """A signed i1 that is true counts as -1."""
+    """In signed comparisons, a true i1 counts as -1."""
     name, type = op.predicate_name, op.lhs.type
     compare, unsigned = ORDERS[name[-2:]], is_unsigned(name)
     if name in ("eq", "ne") or (not unsigned and width(type) != 1):
@@ -77,7 +77,7 @@ def cmpf(op: arith.CmpfOp, facts: Facts) -> Function:
 
 @meaning(arith.SelectOp)
 def select(op: arith.SelectOp, facts: Facts) -> Function:
-    """A condition of i1 chooses a whole operand, a vector of them element by element."""
+    """A scalar condition selects a whole operand, a vector selects element by element."""
     condition, value = op.cond.type, op.result.type
     if not is_vector(condition):
         return lambda cond, a, b: a if cond else b
@@ -85,7 +85,8 @@ def select(op: arith.SelectOp, facts: Facts) -> Function:
 
 
 def _blend(dtype: np.dtype[Any]) -> Function:
-    """Bitwise choice: the same time whatever the mask, where `numpy.where` branches."""
+    """A bitwise selection, which takes the same time whatever the mask is; `numpy.where`
+    branches."""
     if dtype == np.bool_:
         return np.where
     bits = np.dtype(f"int{8 * dtype.itemsize}")

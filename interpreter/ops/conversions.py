@@ -30,7 +30,8 @@ from pallasite.interpreter.values import bits_of, is_float, rounder, values_of, 
 
 
 def _towards_zero(op: Operation) -> bool:
-    """Whether `op` rounds towards zero, else to the nearest; raises `Unsupported` otherwise."""
+    """Whether `op` rounds towards zero; False for to nearest even, `Unsupported` for other
+    modes."""
     mode = rounding_mode(op)
     if mode is None:
         raise unsupported(op, "a mode of rounding other than to the nearest or towards zero")
@@ -38,7 +39,7 @@ def _towards_zero(op: Operation) -> bool:
 
 
 def _check_values(op: Operation) -> None:
-    """MLIR lets some casts take memory."""
+    """Refuses casts of memory, which MLIR allows for some operations."""
     if isinstance(op.operands[0].type, MemRefType):
         raise unsupported(op, "a cast of memory (tpu.memref_bitcast makes a view of it)")
 
@@ -103,9 +104,9 @@ def tpu_bitcast(op: tpu.BitcastOp, facts: Facts) -> Function:
 
 
 def _stochastic(target: Attribute) -> Function:
-    """Away from zero with the probability of the distance, by the low 16 random bits.
+    """Rounds away from zero with a probability that is the distance, by the low 16 random bits.
 
-    For bf16 this is adding those bits below the last kept one and truncating.
+    For bf16 this is adding those bits below the last kept bit, and truncating.
     """
     if not is_float(target):
         bits = width(target)

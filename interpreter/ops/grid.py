@@ -45,7 +45,8 @@ _LEAST_SEEN = 1 << 14
 
 
 class Joined:
-    """Puts grids one behind the other along a dimension of the grid."""
+    """Concatenates grids along a dimension of the grid, without copying if their memory allows
+    that."""
 
     def __init__(self, dim: int) -> None:
         self._dim = dim
@@ -56,13 +57,13 @@ class Joined:
         return self.look(*parts) if parts[0].nbytes >= _LEAST_SEEN else self.copied(*parts)
 
     def look(self, *parts: Array) -> Array:
-        """The view that `seen` gives, whatever it takes to find it, or a copy."""
+        """A view of all parts, found by `seen`, or a copy."""
         seen = self.seen(*parts)
         return self.copied(*parts) if seen is None else seen
 
     def seen(self, *parts: Array) -> Array | None:
-        """The view of memory that all of `parts` make, if they lie at equal distances, as the rows
-        of a packed register do that was taken apart."""
+        """One view of memory that all of `parts` make up, if they lie at equal distances, as the
+        rows of a packed register that was split do; else None."""
         first, *rest = parts
         base, dim = first.base, self._dim
         if not rest or not isinstance(base, np.ndarray) or not base.flags.c_contiguous:
@@ -118,7 +119,7 @@ def undefined(op: grid.PoisonOp, facts: Facts) -> Function:
 
 @meaning(grid.PositionOp)
 def position(op: grid.PositionOp, facts: Facts) -> Function:
-    """In every lane, how far along one dimension the register lies: its index times `step`."""
+    """In every lane, the position of the register along one dimension: its index times `step`."""
     shape, dim = shape_of(op.result.type), op.dim.value.data
     along = np.arange(shape[dim], dtype=np.int32) * np.int32(op.step.value.data)
     spread = along.reshape([shape[dim] if d == dim else 1 for d in range(len(shape))])
@@ -145,7 +146,8 @@ def take(op: grid.TakeOp, facts: Facts) -> Function:
 
 
 def _pieces(dim: int, count: int) -> list[tuple[slice, ...]]:
-    """What is at each of `count` positions of a dimension, which is kept with extent 1."""
+    """For each of `count` positions along dimension `dim`, the index that takes the slice there;
+    the dimension keeps size 1."""
     return [(slice(None),) * dim + (slice(i, i + 1),) for i in range(count)]
 
 
@@ -181,14 +183,15 @@ _UFUNCS: dict[str, np.ufunc] = {
 
 
 def _ufunc(op: grid.ReduceOp) -> np.ufunc | None:
-    """What folds floats of 32 bits by itself, as nothing is rounded in between; two by one sum."""
+    """The NumPy function that folds 32-bit floats by itself, as nothing is rounded in between; None
+    for others."""
     several = shape_of(op.value.type)[op.dim.value.data] > 2
     return _UFUNCS.get(op.kind.data) if several and element_type(op.value.type) == f32 else None
 
 
 @meaning(grid.FirstExtremumOp)
 def first_extremum(op: grid.FirstExtremumOp, facts: Facts) -> Function:
-    """NumPy's maximum and argmax agree on NaN, zeros and ties with the hardware's form of it."""
+    """NumPy's maximum and argmax treat NaN, zeros and ties as the unrolled form does."""
     dim, step = op.dim.value.data, np.int32(op.step.value.data)
     greatest = op.kind.data == arith.MaximumfOp.name
     fold, holds = (np.maximum, np.greater_equal) if greatest else (np.minimum, np.less_equal)
@@ -236,7 +239,7 @@ def matmul(op: grid.MatmulOp, facts: Facts) -> Function:
 
 
 def _one_number(value: SSAValue, type: AnyVector) -> Array | None:
-    """The matrix that a constant of equal elements is, which takes the memory of one."""
+    """The matrix of a constant of equal elements, which takes the memory of one element."""
     owner, register = value.owner, _register(type)
     *lead, high, wide = grid_shape(type)
     if not isinstance(owner, arith.ConstantOp) or lead or len(register) != 2:

@@ -1,9 +1,10 @@
 """Matrix products of every form, as one loop over groups (design note "Form 4", section 4).
 
-BLAS gives other bits when it gets other shapes. So every form of a product is cut into the same
-calls: 128 columns by 128 contracted positions, the products of a column group added to the
-accumulator in order, all rows at once. The MXU groups of every target are whole numbers of these,
-and blocks of zeros contribute nothing, so the cut does not depend on how a lowering grouped tiles.
+BLAS may round differently for matrices of other shapes. To get the same bits in every form, each
+product is cut into the same calls: 128 columns by 128 contracted positions, all rows at once; the
+products of a column group are added to the accumulator in order. The MXU groups of every target are
+multiples of these, and blocks of zeros change nothing, so the cut does not depend on how a lowering
+groups tiles.
 """
 
 # pyright: reportUnknownLambdaType=false
@@ -49,7 +50,7 @@ Passes = Sequence[tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class Product:
-    """`acc + lhs @ rhs` for matrices, in steps of which the first two take one operand each."""
+    """`acc + lhs @ rhs` for matrices, in three steps; the first two prepare one operand each."""
 
     left: Function
     right: Function
@@ -63,7 +64,7 @@ class Product:
 def product(
     left: Attribute, right: Attribute, acc: Attribute, precision: ContractPrecisionAttr | None
 ) -> Product:
-    """The product of matrices of the given types."""
+    """The `Product` for matrices of the given types."""
     if is_float(left) or is_float(right) or is_float(acc):
         return _float(left, right, rounder(acc), precision)
     dtype, narrow = carrier(acc), max(width(left), width(right)) <= 8
@@ -121,7 +122,7 @@ def _float(
 
 
 def _is_nothing(x: Array) -> bool:
-    """Whether `x` is known to be zero everywhere: one number that stands for all."""
+    """Whether `x` is known to be zero everywhere: one zero, broadcast."""
     return not any(x.strides) and x.size > 0 and not x[(0,) * x.ndim]
 
 
@@ -191,14 +192,15 @@ def _accumulate(lhs: Array, rhs: Array, before: Array, total: Array) -> None:
 
 
 def _of_rows(x: Array) -> Array:
-    """`x` with elements of a row next to each other, which is all that BLAS asks for: where rows
-    are makes no difference to what it computes."""
+    """`x` with the elements of a row adjacent in memory, which BLAS needs; where the rows are makes
+    no difference to its results."""
     row, element = x.strides
     return x if element == x.itemsize and row >= x.shape[1] * element else np.ascontiguousarray(x)
 
 
 def _narrow_product(lhs: Array, rhs: Array) -> Array:
-    """Exact, hence in any order; sums of several chunks of the depth are kept in float64."""
+    """A product of narrow types that is exact, so that its order does not matter; sums over several
+    chunks of the depth are kept in float64."""
     about_to_multiply()
     depth = lhs.shape[1]
     if depth <= _EXACT_DEPTH:
@@ -210,7 +212,8 @@ def _narrow_product(lhs: Array, rhs: Array) -> Array:
 
 
 class Contraction:
-    """A contraction brought to a batch of matrix products by moving and joining dimensions."""
+    """A contraction as a batch of matrix products of operands whose dimensions are transposed and
+    merged."""
 
     def __init__(
         self,
@@ -233,7 +236,7 @@ class Contraction:
         self.result_shape = (*self.batch_shape, *self.left_free, *self.right_free)
 
     def function(self, multiply: Function) -> Function:
-        """The meaning on operands whose accumulator is batch, left free, right free."""
+        """The function on operands; the accumulator has batch, left free, right free dimensions."""
 
         def run(lhs: Array, rhs: Array, acc: Array) -> Array:
             lhs = lhs.transpose(self.left_order).reshape(self.left_shape)

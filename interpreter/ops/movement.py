@@ -27,7 +27,7 @@ Part = tuple[slice, ...]
 
 @lru_cache(maxsize=1 << 8)
 def _halves(size: int, amount: int, dim: int) -> tuple[Part, Part] | None:
-    """What comes first, and what after that, of dimension `dim` that is rotated."""
+    """The two parts into which a rotation cuts dimension `dim`, in their order after it."""
     amount %= size
     before = (slice(None),) * dim
     return (
@@ -72,19 +72,20 @@ def _rotation_of(op: tpu.DynamicRotateOp | tpu.RotateOp) -> Function:
 
 @meaning(tpu.DynamicRotateOp)
 def dynamic_rotate(op: tpu.DynamicRotateOp, facts: Facts) -> Function:
-    """By an amount that is known at run time, modulo the extent."""
+    """Rotates by an amount known at run time, modulo the size."""
     return _rotation_of(op)
 
 
 @meaning(tpu.RotateOp)
 def rotate(op: tpu.RotateOp, facts: Facts) -> Function:
-    """By the amount that the op has, modulo the extent."""
+    """Rotates by the constant amount of `op`, modulo the size."""
     turn, amount = _rotation_of(op), op.amount.value.data
     return lambda x: turn(x, amount)
 
 
 def _selection(indices: tuple[int, ...]) -> slice | Array:
-    """The cheapest NumPy index that picks `indices`: a slice (a view) where they are a run."""
+    """The fastest NumPy index that takes `indices`: a slice, which gives a view, if they are
+    equally spaced."""
     first, count = indices[0], len(indices)
     if indices == tuple(range(first, first + count)):
         return slice(first, first + count)
@@ -101,7 +102,7 @@ def _take(indices: tuple[int, ...], dim: int) -> Function:
 
 @meaning(tpu.GatherOp)
 def gather(op: tpu.GatherOp, facts: Facts) -> Function:
-    """Static positions along one dimension; a run of them is a view."""
+    """Takes constant positions along one dimension; as a view if they are equally spaced."""
     return _take(tuple(int(i) for i in op.indices.get_values()), op.dimension.value.data)
 
 
@@ -123,7 +124,7 @@ def sublane_shuffle(op: tpu.SublaneShuffleOp, facts: Facts) -> Function:
 
 
 def _gather_along(shape: tuple[int, ...], dim: int) -> Steered:
-    """Element numbers in row-major order, computed from the position and the index along `dim`."""
+    """Row-major element numbers, computed from the position and the index along `dim`."""
     size, stride = shape[dim], prod(shape[dim + 1 :])
     base = np.arange(prod(shape), dtype=np.intp).reshape(shape)
     base -= base // stride % size * stride
@@ -149,8 +150,11 @@ def _gather_along(shape: tuple[int, ...], dim: int) -> Steered:
 
 @meaning(tpu.DynamicGatherOp)
 def dynamic_gather(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
-    """The gathered dimensions count as one, row-major in the order in which they are listed;
-    indices beyond it wrap, or find what lies behind it in its registers."""
+    """Gathers along some dimensions, which count as one, row-major in the order in which they are
+    listed.
+
+    Indices beyond it wrap, or take what lies behind it in its registers.
+    """
     dims = tuple(int(d) for d in op.dimensions.get_values())
     shape = shape_of(op.source.type)
     if not _fills_registers(shape, dims):
@@ -173,8 +177,8 @@ def dynamic_gather(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
 
 
 def _fills_registers(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
-    """Whether indices of a gather along `dims` wrap: there are as many elements as registers hold,
-    in one, two, four, ..., or a single one, which is taken whatever they are."""
+    """Whether indices of a gather along `dims` wrap: the elements fill one, two, four, ...
+    registers, or there is a single element, which is always taken."""
     if prod(shape[d] for d in dims) == 1:
         return True
     rank = len(shape)
@@ -186,7 +190,7 @@ def _fills_registers(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
 
 
 def _gather_inside(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
-    """A gather along a dimension that ends within a register: indices beyond it find poison."""
+    """A gather along a dimension that ends within a register: an index beyond it gives poison."""
     dim = int(op.dimensions.get_values()[0])
     size = shape_of(op.source.type)[dim]
     nothing = poison(op.source.type, (), facts.poison)
@@ -253,8 +257,10 @@ def _register_bounds(type: AnyVector, bounds: int) -> int:
 
 @meaning(tpu.CreateMaskOp)
 def create_mask(op: tpu.CreateMaskOp, facts: Facts) -> Function:
-    """True from `low` up to, and without, `high` in every dimension; bounds outside are cut. Bounds
-    of two or three dimensions of a larger type are those of each register.
+    """True from `low` up to, but not including, `high` in every dimension; bounds outside are
+    clipped.
+
+    If the bounds have two or three dimensions and the type has more, they apply to each register.
     """
     # The C++ dialect takes any type.
     type = check_mask(op, op.result.type, len(op.low))

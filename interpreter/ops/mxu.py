@@ -32,7 +32,7 @@ def _is_grid(value: SSAValue) -> bool:
 
 
 def _reader(value: SSAValue) -> Callable[[Array], Array]:
-    """From what `value` holds to its matrix."""
+    """The function from the value of `value` to its matrix."""
     if not _is_grid(value):
         return lambda x: x
     rank = register_rank(cast(VectorType[Attribute], value.type))
@@ -40,7 +40,7 @@ def _reader(value: SSAValue) -> Callable[[Array], Array]:
 
 
 def _writer(value: SSAValue) -> tuple[tuple[int, int], Callable[[Array], Array]]:
-    """The shape of the matrix that `value` holds, and from that matrix to what it holds."""
+    """The shape of the matrix of `value`, and the function from that matrix to the value."""
     if not _is_grid(value):
         rows, columns = shape_of(value.type)
         return (rows, columns), lambda x: x
@@ -102,7 +102,7 @@ def _check_depth(lhs: Array, rhs: Array, at: SourceLocation | None) -> None:
 
 @effect(tpu.MatmulAccLhsOp)
 def matmul_acc_lhs(op: tpu.MatmulAccLhsOp, facts: Facts) -> Function:
-    """Adds the product to what lies at the address of the accumulators, which begin as zeros."""
+    """Adds the product to the accumulators at an address; they start as zeros."""
     index, address, multiply = op.mxu_index.value.data, op.acc.value.data, _multiplier(op)
 
     def function(core: Core, lhs: Array) -> None:
@@ -114,7 +114,7 @@ def matmul_acc_lhs(op: tpu.MatmulAccLhsOp, facts: Facts) -> Function:
 
 @effect(tpu.MatmulPopOp)
 def matmul_pop(op: tpu.MatmulPopOp, facts: Facts) -> Function:
-    """Takes what lies at the address of the accumulators, and leaves zeros."""
+    """Takes the accumulators at an address, and sets them to zeros."""
     index, address, at = op.mxu_index.value.data, op.acc.value.data, source_location(op)
     shape, write = _writer(op.result)
     dtype = carrier(op.result.type)
@@ -127,7 +127,7 @@ def matmul_pop(op: tpu.MatmulPopOp, facts: Facts) -> Function:
 
 @effect(tpu.MatmulLhsFifoOp)
 def matmul_lhs_fifo(op: tpu.MatmulLhsFifoOp, facts: Facts) -> Function:
-    """Puts the product, which is added to nothing, at the end of the queue of results."""
+    """Appends the product to the queue of results."""
     index, multiply, at = op.mxu_index.value.data, _multiplier(op), source_location(op)
 
     def function(core: Core, lhs: Array) -> None:

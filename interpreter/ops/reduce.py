@@ -89,7 +89,7 @@ _ALL_REDUCE = {
 
 
 def fold_of(op: Operation, name: str, type: Attribute) -> Fold:
-    """How the combining kind `name` folds elements of `type`."""
+    """The fold of elements of `type` for the combining kind `name`."""
     folds = _FLOAT_FOLDS if is_float(type) else _INTEGER_FOLDS
     if name not in folds:
         raise unsupported(op, f"kind {name} of {element_type(type)}")
@@ -100,7 +100,8 @@ def fold_of(op: Operation, name: str, type: Attribute) -> Fold:
 
 
 def folds_itself(x: Array, axis: int) -> bool:
-    """Whether NumPy reduces dimension `axis` by a left fold: its inner loop runs along another."""
+    """Whether NumPy itself reduces dimension `axis` as a left fold: its inner loop must run along
+    another dimension."""
     return axis != x.ndim - 1 and x.strides[-1] == x.itemsize and x.shape[-1] >= SUBLANES
 
 
@@ -147,8 +148,8 @@ def reduce_axis(x: Array, axis: int, fold: Fold, block: int | None) -> Array:
 
 
 def _unrounded(type: AnyVector, dims: Sequence[int], fold: Fold) -> Function:
-    """Reduces `dims` of vectors of `type`, which are kept with extent 1; sums of narrow floats are
-    those of their carriers."""
+    """Reduces `dims` of vectors of `type`, which keep size 1; sums of narrow floats are not
+    rounded."""
     rank = len(type.get_shape())
     blocks = {rank - 1: LANES, rank - 2: SUBLANES}
     ordered = sorted(dims)
@@ -211,9 +212,10 @@ def vector_reduction(op: vector.ReductionOp, facts: Facts) -> Function:
 def reduced_onto(
     result: Attribute, source: AnyVector, dims: tuple[int, ...], fold: Fold
 ) -> Function:
-    """`fn(x, acc)`: the dimensions `dims` folded away, and onto `acc` unless that is None.
+    """A function `fn(x, acc)` that reduces the dimensions `dims` and combines the result with
+    `acc`, unless that is None.
 
-    Of narrow floats the sum rounds once, as registers compute it in float32.
+    Sums of narrow floats are rounded once, as registers compute them in float32.
     """
     reduce, combine = _unrounded(source, dims, fold), _combiner(fold, source)
     finish: Function = rounder(source) if fold.ordered else lambda x: x
@@ -251,7 +253,8 @@ def all_reduce(op: tpu.AllReduceOp, facts: Facts) -> Function:
 
 
 def reduced(op: tpu.AllReduceOp) -> Function:
-    """What `op` holds in every position of its dimension, once: a fold of numbers."""
+    """The result of `op`, which it has in every position of its dimension, once: the fold of
+    numbers."""
     source, kind = op.input.type, ReductionKind(op.kind.data)
     name = _ALL_REDUCE.get((kind, is_float(source)))
     if name is None:
@@ -294,7 +297,7 @@ def index_of_extremum(op: Operation, kind: ReductionKind) -> Function:
 
 @meaning(tpu.ReduceIndexOp)
 def reduce_index(op: tpu.ReduceIndexOp, facts: Facts) -> Function:
-    """The dimension falls away; of equal extrema the first counts."""
+    """Drops the reduced dimension; of equal extrema the first counts."""
     find, axis = index_of_extremum(op, ReductionKind(op.kind.data)), op.axis.value.data
     dtype = carrier(op.result.type)
     return lambda x: find(x, axis).astype(dtype)

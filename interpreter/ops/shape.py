@@ -53,8 +53,8 @@ def broadcast(op: vector.BroadcastOp, facts: Facts) -> Function:
 
 
 def stretch(source: tuple[int, ...], shape: tuple[int, ...]) -> Function:
-    """`np.broadcast_to` from one shape to another, quicker for arrays without gaps, and for one
-    number that stands for all."""
+    """`np.broadcast_to` from one shape to another, faster for contiguous arrays, and for a single
+    broadcast number."""
     sizes = (1,) * (len(shape) - len(source)) + source
     steps = [prod(sizes[d + 1 :]) if n == sizes[d] else 0 for d, n in enumerate(shape)]
 
@@ -102,7 +102,7 @@ def transpose(op: vector.TransposeOp | tpu.TransposeOp, facts: Facts) -> Functio
 def _positions(
     static: tuple[int, ...], dynamic: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The position in a vector of that shape; those known before the run were verified."""
+    """The position in a vector of that shape; constant positions were checked by verifiers."""
     given = iter(dynamic)
     position = tuple(next(given) if p == _DYNAMIC else p for p in static)
     if not all(0 <= index < size for index, size in zip(position, shape, strict=False)):
@@ -171,7 +171,7 @@ def insert_strided_slice(op: vector.InsertStridedSliceOp, facts: Facts) -> Funct
 
 @meaning(tpu.ConcatenateOp)
 def concatenate(op: tpu.ConcatenateOp, facts: Facts) -> Function:
-    """Sources one behind the other along one dimension."""
+    """The operands one after the other along one dimension."""
     dimension = op.dimension.value.data
     return lambda *sources: np.concatenate(sources, dimension)
 

@@ -18,7 +18,7 @@ from pallasite.interpreter.values import Array, poison, width
 
 
 def pack(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
-    """What nobody gives is poison."""
+    """Elements that no source gives are poison."""
     source, result = op.sources[0].type, op.result.type
     parts, shape = width(source) // width(result), result.get_shape()
     convert = converter(source, result, signed=not bool(op.unsigned_integers.value.data))

@@ -80,7 +80,7 @@ def _ratio(coefficients: tuple[tuple[float, ...], ...], x: Any) -> Any:
 
 
 def _erfc_beyond(size: Any) -> Any:
-    """erfc of |x| >= 0.46875; smaller ones count as that."""
+    """erfc of |x| >= 0.46875; smaller |x| is taken as that."""
     square = size * size
     result = _ratio(_ERFC, np.clip(size, 0.46875, 4.0))
     if size.max(initial=0.0) > 4:
@@ -125,10 +125,10 @@ def _logistic(x: Any) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Each element as if it was alone.
+    """Powers, computed element by element.
 
-    Of one exponent for all elements NumPy makes a root, a quotient or a product, which round
-    otherwise (a root of -inf is NaN): so there is one for each.
+    If all elements have one exponent, NumPy computes a root, a quotient or a product, which round
+    differently (and a root of -inf is NaN), so each element gets its own exponent.
     """
     shape = np.broadcast_shapes(np.shape(base), np.shape(exponent))
     exponents = np.empty(shape or (1,), np.float32)
@@ -205,7 +205,7 @@ def reciprocal(op: tpu.ReciprocalOp, facts: Facts) -> Function:
 
 @meaning(*_EXACT)
 def exact(op: Operation, facts: Facts) -> Function:
-    """The function of `_EXACT`, which leaves nothing to round."""
+    """The function of `_EXACT`, which needs no rounding."""
     return _EXACT[type(op)]
 
 
