@@ -1,7 +1,7 @@
-"""What one load or store touches, for those who watch: a box of elements, or a grid of registers.
+"""Descriptions of loads and stores for observers: a box of elements, or a grid of registers.
 
-An access says which bits it touches (`region`) and which of the elements that it loads nobody has
-written (`unwritten`); neither is worked out before a check asks.
+An access can tell which bits it touches (`region`) and which of the loaded elements were never
+written (`unwritten`); both are only computed when a check asks.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Unwritten(NamedTuple):
 
 
 class Access(Protocol):
-    """One access of a core."""
+    """One access of a core to a ref."""
 
     ref: Ref
 
     def region(self) -> Region:
-        """The bits that are touched."""
+        """The bits that the access touches."""
         ...
 
     def unwritten(self) -> Unwritten | None:
-        """What a load finds that nobody has written; None if that is nothing."""
+        """The elements of a load that were never written; None if there are none."""
         ...
 
 
@@ -90,10 +90,10 @@ class Box:
 
 @dataclass(slots=True)
 class Rows:
-    """A grid of registers, where `access` says.
+    """A grid of registers, placed by `access`.
 
-    A load takes whole tiles, of which a kernel may need only a part: a register is unwritten if it
-    has no written element at all.
+    A load takes whole tiles, of which a kernel may need only a part; so a register counts as
+    unwritten only if none of its elements was written.
     """
 
     ref: Ref

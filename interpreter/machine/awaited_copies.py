@@ -1,10 +1,11 @@
-"""Copies in loops that nobody observes, with less ado.
+"""Faster copies in loops without observers.
 
-A loop that copies rows starts and awaits the same copy again and again, each time of other parts
-(`part_copies`). `Prompt` is for copies that are awaited as soon as they are started: in between
-nobody sees whether they have landed, so what the two leave is the copy, and whom the semaphore was
-credited and taken by. `Start` and `Await` are for those that fly for a while. All three do what is
-certain, or nothing: whatever is unusual, or wrong, is left to those who know all cases.
+A loop that copies rows starts and awaits the same copy again and again, each time with other
+offsets (`part_copies`). `Prompt` is for a copy that is awaited right after it is started: nobody
+can see whether it has landed in between, so both together are a plain copy, and a note of who
+credited and who took from the semaphore. `Start` and `Await` are for copies with other operations
+in between. All three handle only the usual case; they do nothing for unusual or faulty copies,
+which the general code then handles.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Prompt(Copier):
-    """A copy that is awaited at once."""
+    """Starts and awaits a copy in one step."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class Prompt(Copier):
         self._awaited_at = awaited_at
 
     def __call__(self, core: Core, semaphore: Ref, source: Ref, target: Ref, *starts: int) -> bool:
-        """Copies, and waits for that; False if nothing was done."""
+        """Copies; False if it did nothing."""
         found = self.find(core, semaphore, source, target, starts)
         if found is None:
             return False
@@ -57,7 +58,7 @@ class Prompt(Copier):
 
 
 class Later(Transfer):
-    """A copy that `Start` has started; its ends are made for whoever asks."""
+    """A copy started by `Start`, whose source and target refs are only made when somebody asks."""
 
     __slots__ = ("_copy", "_paths", "_starts")
 
@@ -71,7 +72,7 @@ class Later(Transfer):
         self, core: Core, paths: Sequence[Path], starts: Sequence[int], copy: Found,
         amount: int, at: SourceLocation | None,
     ) -> None:  # fmt: skip
-        """The `copy` of what the `paths` lead to for `starts`."""
+        """The `copy` between the ends of `paths` with the offsets `starts`."""
         self.sender = self.receiver = core
         self.target_semaphore = copy[3]
         self.target_amount = amount
@@ -83,7 +84,7 @@ class Later(Transfer):
         self._starts = starts
 
     def __getattr__(self, name: str) -> Ref:
-        """Its source and target, which nobody has asked for yet."""
+        """Makes source and target at their first use."""
         if name not in ("source", "target"):
             raise AttributeError(name)
         roots = self._copy[0].ends
@@ -110,7 +111,7 @@ class Later(Transfer):
 
 
 class Start(Copier):
-    """A copy that is awaited somewhere else."""
+    """Starts a copy that is awaited elsewhere."""
 
     def __init__(
         self, paths: Sequence[Path], count: int, counts_bytes: bool, at: SourceLocation | None
@@ -120,7 +121,7 @@ class Start(Copier):
         self._counts_bytes = counts_bytes
 
     def __call__(self, core: Core, semaphore: Ref, source: Ref, target: Ref, *starts: int) -> bool:
-        """Starts the copy; False if nothing was done."""
+        """Starts the copy; False if it did nothing."""
         found = self.find(core, semaphore, source, target, starts)
         if found is None:
             return False
@@ -138,7 +139,8 @@ class Start(Copier):
 
 
 class Await:
-    """A wait for a copy, of which only the bytes count: those of a part that there must be."""
+    """Waits for a copy of which only the number of bytes matters; the part that it names must
+    exist."""
 
     def __init__(
         self, paths: Sequence[Path], count: int, amount: int, at: SourceLocation | None
@@ -151,9 +153,10 @@ class Await:
         self._ways: dict[Any, Sequence[Way] | None] = {}
 
     def __call__(self, core: Core, *ends_and_starts: Any) -> bool:
-        """Waits; False if nothing was taken, since something is unusual, or has to be waited for.
+        """Waits; False if it did nothing, because something is unusual or it would have to block.
 
-        What a path begins at that leads nowhere may be anything, but for the semaphore.
+        The refs at the beginning of paths that lead nowhere are not looked at, except for the
+        semaphore.
         """
         engine = core.machine.engine
         if core.observer is not None or core.recorder is not None or engine.random is not None:

@@ -1,9 +1,9 @@
-"""Loops of copies that have landed at the end of each turn, all turns of which are done together.
+"""Does all iterations of a loop of copies at once, if those of an iteration land in it.
 
-What such a loop leaves does not depend on the order of its turns, if what it writes is read by
-none, and if of several copies to one place the last is the one that is made. `CopyLoop` looks at
-all turns before it does anything: where one would fail, or anything is unusual, it leaves the loop
-to those who take one turn after the other.
+The order of the iterations does not matter if nothing that the loop writes is read in it, and if of
+several copies to one place the last one is made. `CopyLoop` examines all iterations before it does
+anything. If one would fail, or anything is unusual, it does nothing, and the loop runs iteration by
+iteration.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ AT_ONCE = 1 << 20
 
 
 class Loaded(NamedTuple):
-    """A number of a table for each turn; all fields are places of values."""
+    """A number read from a table in each iteration; all fields are numbers of values."""
 
     table: int
     places: tuple[int, ...]
 
 
 class Computed(NamedTuple):
-    """What a function gives of arrays that have an element for each turn, or only one; None where
-    that would fail."""
+    """A function of arrays with one element per iteration, or a single one; it gives None where it
+    would fail."""
 
     function: Function
     operands: tuple[int, ...]
@@ -91,11 +91,10 @@ class CopyLoop:
         self, index: Any, steps: Sequence[Loaded | Computed], flights: Sequence[Flight],
         given: Sequence[Any], cost: int,
     ) -> None:  # fmt: skip
-        """`index` and `given` are the types of the index and of the scalars that the loop is given,
-        None for refs. A turn costs so many steps of the budget.
+        """`index` and `given` are the types of the loop index and of the scalars from outside, None
+        for refs; an iteration costs that many steps of the budget.
 
-        Values have places: the index the first one, then what each of the `steps` makes, then what
-        is given.
+        Values are numbered: the index, then the results of `steps`, then what is given.
         """
         self._index = index
         self._steps = tuple(steps)
@@ -106,7 +105,7 @@ class CopyLoop:
     def __call__(
         self, core: Core, budget: Budget, low: int, high: int, step: int, *given: Any
     ) -> bool:
-        """Does all turns; False if nothing was done."""
+        """Runs the loop; False if it did nothing."""
         count = len(range(low, high, step)) if step > 0 else 0
         if count < LEAST or budget.left < count * self._cost:
             return False
@@ -163,7 +162,8 @@ def _note(core: Core, flights: Sequence[tuple[Flight, Sequence[Bulk]]], count: i
 
 
 def _loaded(table: Ref, index: Sequence[Array]) -> Array | None:
-    """The numbers of a table at `index`; None if that is outside, or they are no plain numbers."""
+    """The i32 numbers in a table at the indices `index`; None if one is outside, or for other
+    tables."""
     storage = table.codec.storage
     if not table.codec.integral or storage != np.int32 or table.buffer.freed:
         return None
@@ -283,7 +283,7 @@ def _meet_or_are_same(cuts: Sequence[Cut], starts: Sequence[Places]) -> bool:
 
 
 def _semaphores(core: Core, numbers: Places) -> list[tuple[int, Semaphore]] | None:
-    """The semaphores of these numbers, each with the last turn of it; None if one is in use."""
+    """The semaphores of these numbers, each with its last iteration; None if one is in use."""
     found: list[tuple[int, Semaphore]] = []
     last = {number: turn for turn, number in enumerate(numbers.tolist())}
     for number, turn in last.items():
@@ -295,7 +295,7 @@ def _semaphores(core: Core, numbers: Places) -> list[tuple[int, Semaphore]] | No
 
 
 def _are_apart(bulks: Sequence[Bulk]) -> bool:
-    """Whether nothing that one copy writes is written, or read, by another one."""
+    """Whether nothing that one copy writes is written or read by another one."""
     pairs = [bulk.session.ends for bulk in bulks]
     ends = [pair for pair in pairs if pair is not None]
     read = {id(source.buffer) for source, _ in ends}
@@ -323,7 +323,7 @@ def _copy(bulk: Bulk) -> None:
 
 
 def _turns(starts: Sequence[Places], order: Places) -> Iterator[tuple[int, ...]]:
-    """What is given in each turn of those in `order`."""
+    """The offsets `starts` of each iteration, for the iterations in `order`."""
     if not starts:
         return iter([()])
     return zip(*[start[order].tolist() for start in starts], strict=True)

@@ -37,7 +37,8 @@ _HIGH = np.uint32(0xFFFF0000)
 
 
 def view(memory: Bytes, dtype: Any, base: int, piece: Piece, bits: int) -> Array:
-    """The elements of `piece` (its own base plus `base`, in elements) as an array over `memory`."""
+    """The elements of `piece` as an array over `memory`; `base` is added to its own offset, in
+    elements."""
     size = bits >> 3
     return np.ndarray(
         piece.shape, dtype, memory, (base + piece.base) * size, _scaled(piece.strides, size)
@@ -51,7 +52,7 @@ def _scaled(strides: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def words(memory: Bytes, base: int, piece: Piece, packing: int) -> NDArray[np.uint32]:
-    """The 32-bit words of `piece`, which has lost its `pair` axis."""
+    """The 32-bit words of `piece`, whose `pair` axis has been dropped."""
     keep = [axis for axis in range(len(piece.shape)) if axis != piece.pair]
     return np.ndarray(
         [piece.shape[axis] for axis in keep],
@@ -90,7 +91,8 @@ class Codec:
             np.copyto(target, array, where=mask, casting="unsafe")
 
     def reader(self, memory: Bytes, base: int, piece: Piece) -> Callable[[], Array] | None:
-        """`decode` of one piece into a fresh array each time; None if nothing is gained by it."""
+        """`decode` of one piece as a function that makes a new array each time; None if that is not
+        faster."""
         source = view(memory, self.storage, base, piece, self.bits)
         if self.storage == self.carrier:
             return source.copy
@@ -112,7 +114,7 @@ class Codec:
         return view(memory, self.storage, base, piece, self.bits)
 
     def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
-        """`encode` of one piece that has no `target`, without a mask; None if nothing is gained."""
+        """`encode` without a mask of one piece that has no `target`; None if that is not faster."""
         return None
 
     def stored(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
@@ -128,7 +130,7 @@ class Codec:
         return array.astype(self.storage)
 
     def item(self, buffer: Buffer, offset: int) -> Any:
-        """The element at an element offset as Python has it."""
+        """The element at an element offset as a Python number."""
         if self.integral:
             return buffer.integers(self.storage)[offset]
         return self.take(buffer.bytes, np.array([offset])).item()
@@ -303,7 +305,8 @@ class PackedCodec(Codec):
 
 
 def halves(shape: tuple[int, ...], pair: int) -> Callable[[Array], Array]:
-    """What gives bf16 carriers of `shape`, whose axis `pair` is that of a word, of the words."""
+    """The function that makes bf16 carriers of `shape`, whose axis `pair` is that of a word, from
+    words."""
     held, order = _halves_apart(shape, pair)
     low, high = (((slice(None),) * pair + (half, ...)) for half in (0, 1))
 
@@ -318,7 +321,7 @@ def halves(shape: tuple[int, ...], pair: int) -> Callable[[Array], Array]:
 
 
 def joined(pair: int) -> Callable[[Array, Array], None]:
-    """What puts such carriers into words."""
+    """The function that makes words from such carriers."""
     low, high = (((slice(None),) * pair + (half, ...)) for half in (0, 1))
 
     def join(array: Array, target: Array) -> None:

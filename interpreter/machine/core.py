@@ -38,7 +38,7 @@ BARRIER_BYTES = 4
 
 
 class Core:
-    """One TensorCore: what its program can touch, and where its effects go."""
+    """One TensorCore: the memories and units that its program uses, and where its effects go."""
 
     def __init__(self, machine: Machine, device: Device, index: int) -> None:
         self.machine = machine
@@ -84,25 +84,25 @@ class Core:
 
     @cached_property
     def prng(self) -> Prng:
-        """Its random number generator."""
+        """The core's random number generator."""
         return Prng(self.machine.order.seed, self.device.index, self.index)
 
     def _sizes(self) -> dict[str, int]:
-        """Bytes of its memories by kind."""
+        """The bytes of a core's memories, by memory space."""
         return self.machine.sizes
 
     def __str__(self) -> str:
         return f"core {self.index}{self._place()}"
 
     def _place(self) -> str:
-        """On which device it is, if there are several."""
+        """The device that it is on, if there are several."""
         several = len(self.machine.devices) > 1 or self.machine.device_count > 1
         return f" of device {self.device.index}" if several else ""
 
     # Memory.
 
     def memory(self, space: str | None) -> Memory:
-        """The memory that memory space `space` means on this core."""
+        """The memory of this core for the memory space `space`."""
         kind = _SPACES.get(space)
         if kind is None:
             raise Unsupported(
@@ -168,14 +168,14 @@ class Core:
             self._end(self._scoped.pop())
 
     def _end(self, buffer: Buffer) -> None:
-        """The scope of a buffer ends."""
+        """Ends the scope of a buffer."""
         self.machine.engine.land_passed(buffer)
         if self.observer is not None:
             self.observer.released(self, buffer)
         buffer.memory.free(buffer)
 
     def drop(self) -> None:
-        """Forgets what it has allocated: its program has ended, and nobody asks any more."""
+        """Forgets its allocations, after its program has ended."""
         self.allocations = Allocations()
         self._scoped.clear()
         self._scratch.clear()
@@ -184,7 +184,7 @@ class Core:
             memory.drop()
 
     def internal_scratch(self, type: Attribute, location: SourceLocation | None = None) -> Ref:
-        """The compiler's scratch area of a type: one per core, whatever scope asks first."""
+        """The compiler's scratch of a type: one buffer per core, whichever scope asks first."""
         if type not in self._scratch:
             self._scratch[type] = self.allocate(type, "internal scratch", location, pinned=True)
         return self._scratch[type]
@@ -221,7 +221,7 @@ class Core:
         return found
 
     def barrier(self, element: Attribute) -> Ref:
-        """The barrier semaphore, which is there before the kernel starts."""
+        """The barrier semaphore, which exists before the kernel starts."""
         self._semaphore(self._barrier.address // 4).name = "barrier semaphore"
         return Ref(self._barrier, element, (), ())
 
@@ -235,7 +235,8 @@ class Core:
         semaphore.credit(amount, self, at)
 
     def wait(self, ref: Ref, amount: int, at: SourceLocation | None = None) -> Generator[Wait]:
-        """Blocks until the semaphore holds `amount`, then takes it: at once where it can."""
+        """Waits until the semaphore holds `amount`, then takes it; does not block if it already
+        does."""
         semaphore = self.semaphore(ref, at)
         if amount < 0:
             raise negative(amount, semaphore, at)
@@ -295,7 +296,7 @@ class Core:
     def start(
         self, source: Ref, target: Ref, semaphore: Ref, amount: int, at: SourceLocation | None
     ) -> None:
-        """`enqueue` of a copy to this core that adds `amount` to `semaphore`, and no more."""
+        """`enqueue` of a copy to this core that adds `amount` to `semaphore`, and nothing else."""
         plain = self.observer is None and self.recorder is None
         self.machine.engine.enqueue(
             Transfer(

@@ -1,10 +1,11 @@
-"""What comes to one semaphore, and which of it a wait has certainly taken.
+"""Which credits to a semaphore a wait has certainly taken, for the check `race`.
 
-A wait for n ends once n has come, from whomever: a credit is in the past of whoever has waited only
-if the wait could not have ended without it, in any order of events that the program allows. All
-that may come first counts, be it that in this run it comes after the wait: whatever does not know
-of the wait, and does not follow the credit itself. So what is found does not depend on who was
-faster. Bytes of a transfer count one by one; a signal comes as a whole.
+A wait for n ends once n has arrived, from whichever sources. So a credit is certainly before the
+end of a wait only if the wait could not have ended without it, in any order of events that the
+program allows. All credits that might have come first count as alternatives, even if they came
+after the wait in this run: all that do not know of the wait and do not follow the credit itself.
+The result thus does not depend on which core was faster. Bytes of a transfer count one by one; a
+signal arrives as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Clock = NDArray[np.int64]
 
 @dataclass(eq=False, slots=True)
 class Credit:
-    """A signal, or what a transfer adds once it has landed, or been read."""
+    """A signal, or what a transfer adds when its target was written or its source was read."""
 
     amount: int
     issuer: int
@@ -44,7 +45,7 @@ class Credit:
     """The sum of what can only come after it."""
 
     def precedes(self, later: Credit) -> bool:
-        """Whether a credit that is issued later can only come after this one."""
+        """Whether a credit that is issued later can only arrive after this one."""
         if self.uses is None:
             return bool(later.clock[self.issuer] > self.time)
         return self.ordered and later.ordered and later.issuer == self.issuer
@@ -60,7 +61,7 @@ Doubts = set[Key]
 
 @dataclass(eq=False, slots=True)
 class _Taken:
-    """A credit that a wait has taken."""
+    """A credit that a wait has certainly taken."""
 
     credit: Credit
     key: Key
@@ -73,7 +74,7 @@ class _Taken:
 
 @dataclass(frozen=True)
 class Count:
-    """A question for the count of a semaphore."""
+    """A read of the count of a semaphore."""
 
     core: int
     time: int
@@ -81,13 +82,13 @@ class Count:
     location: SourceLocation | None
 
     def before(self, credit: Credit) -> bool:
-        """Whether `credit` can only come after it."""
+        """Whether `credit` can only arrive after the read."""
         return bool(credit.clock[self.core] >= self.time)
 
 
 @dataclass(eq=False)
 class Credits:
-    """All that comes to a semaphore."""
+    """All credits to one semaphore."""
 
     doubtful: Doubts
     """Found by an earlier look at the same events."""
@@ -111,7 +112,7 @@ class Credits:
     """Who has issued all of it, each after the one before; -1 for several."""
 
     def issue(self, credit: Credit) -> None:
-        """`credit` is on its way."""
+        """Notes that `credit` is on its way."""
         credit.number, credit.time = self.issued, int(credit.clock[credit.issuer])
         self.issued += 1
         self.total += credit.amount
@@ -128,7 +129,8 @@ class Credits:
         self._open.append(credit)
 
     def _disturb(self, credit: Credit) -> None:
-        """`credit` may come before waits that it does not know of, in place of what they took."""
+        """Notes that `credit` might have arrived before waits that it does not know of, in place of
+        what they took."""
         for taken in reversed(self._taken):
             if credit.clock[taken.waiter] > taken.time:
                 return
@@ -138,14 +140,14 @@ class Credits:
                     self.doubts.add(taken.key)
 
     def land(self, credit: Credit) -> None:
-        """`credit` is there."""
+        """Notes that `credit` has arrived."""
         credit.landed = True
         self.landed += credit.amount
 
     def wait(
         self, waiter: int, amount: int, left: int, time: int, at: SourceLocation | None
     ) -> list[Credit]:
-        """What a wait for `amount`, which leaves `left`, has certainly taken."""
+        """The credits that a wait for `amount`, which leaves `left`, has certainly taken."""
         number = self.waits
         self.waits += 1
         self.taken += amount
@@ -171,21 +173,23 @@ class Credits:
         return certain
 
     def _spare(self, credit: Credit) -> int:
-        """How much more might have come before the last wait with `credit` still taken by it;
-        below 0 if the wait might have ended without all of it."""
+        """How much more might have arrived before the last wait with `credit` still certainly taken
+        by it; negative if the wait might have ended without all of it."""
         others = self.total - credit.behind
         if credit.uses is not None:
             return self.taken - others
         return self.taken - (others - credit.amount) - 1
 
     def count(self, question: Count, clock: Clock) -> Credit | None:
-        """Something that may have come before a question by whoever has `clock`, or may not."""
+        """A credit that may or may not have arrived before a read of the count by whoever has
+        `clock`; None if there is none."""
         self.counts = [*self.counts[1 - KEPT :], question]
         unknown = (c for c in self._open if c.uses is not None or clock[c.issuer] < c.time)
         return next(unknown, None)
 
     def in_part(self) -> list[Credit]:
-        """Transfers that have landed, of which a wait has taken a part or another's part."""
+        """Transfers that have landed, of which a wait has taken only a part, or a part of another
+        one instead."""
         return [credit for credit in self._open if credit.landed and credit.uses is not None]
 
     def missed(self, waiter: int, core: int, time: int) -> tuple[Credit, Credit | None] | None:

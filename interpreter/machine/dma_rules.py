@@ -1,4 +1,6 @@
-"""What transfers may not do: outlive their ends, and break what the kernel has promised."""
+"""Rules that transfers must keep: they must not outlive their ends, or break what the kernel
+promises.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The elements of a ref: where they are in its buffer, and how they are read and written.
+"""The elements of a ref: where they lie in its buffer, and how they are read and written.
 
-An access is of a box of elements, with strides or not, or of one element. Boxes become strided
-views of the buffer's bytes (`boxes.pieces`), and what no view fits is gathered by offsets.
+An access is of one element, or of a box of elements with or without strides. Boxes become strided
+views of the buffer's bytes (`boxes.pieces`); if no view fits, elements are gathered by their
+offsets.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class Elements:
     def initialised(
         self, index: Sequence[int], shape: tuple[int, ...], strides: Sequence[int] | None = None
     ) -> NDArray[np.bool_] | None:
-        """Which elements of a box were ever written; None if all were, or nobody tracks it."""
+        """Which elements of a box were ever written; None if all were, or if that is not
+        tracked."""
         shadow = self.buffer.shadow
         if shadow is None:
             return None
@@ -161,11 +163,11 @@ class Elements:
 
     @property
     def is_tracked(self) -> bool:
-        """Whether somebody asks which elements were written."""
+        """Whether writes of elements are tracked."""
         return self.buffer.shadow is not None or self.buffer.complete
 
     def mark_whole(self, *, written: bool = True) -> None:
-        """Remembers that all elements were written, or that none of them counts as written."""
+        """Notes that all elements were written, or that none counts as written."""
         shadow = self.buffer.shadow if written else self.buffer.reopened()
         if shadow is not None:
             self._mark_box(shadow, self.starts, self.shape, None, None, written)
@@ -179,7 +181,7 @@ class Elements:
         strides: Sequence[int] | None,
         written: bool = True,
     ) -> None:
-        """Remembers whether the elements of a box were written."""
+        """Notes whether the elements of a box were written."""
         raw = raw_codec(self.codec.bits)
         ones = (1 << raw.bits) - 1 if written else 0
         if mask is None and strides is None and raw.bits >= 8:
@@ -253,7 +255,7 @@ class Elements:
         return total
 
     def mark(self, offsets: NDArray[np.int64]) -> None:
-        """Remembers that the elements at some offsets were written."""
+        """Notes that the elements at some offsets were written."""
         shadow = self.buffer.shadow
         if shadow is not None:
             raw = raw_codec(self.codec.bits)
@@ -279,7 +281,7 @@ class Elements:
         strides: Sequence[int] | None,
         at: SourceLocation | None,
     ) -> tuple[int, ...]:
-        """Where an access begins; raises if it leaves the ref."""
+        """Where in the buffer an access begins, per dimension; raises if it leaves the ref."""
         if self.buffer.freed:
             self.alive(at)
         starts: list[int] = []

@@ -1,4 +1,4 @@
-"""The diagnostics of accesses that a ref does not allow."""
+"""The diagnostics of illegal accesses to refs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ ONE_VISIT = Note(
 
 
 def block_outside(place: Sequence[int], sizes: Sequence[int], extents: Sequence[int]) -> list[Note]:
-    """What is said of a block of `sizes` at the elements `place` outside an array of `extents`."""
+    """The message about a block of `sizes` at the elements `place` outside of an array of
+    `extents`."""
     for start, size, extent in zip(place, sizes, extents, strict=True):
         # The place of a block inside, taken for its number.
         if size > 1 and start % size == 0 and start // size in range(size, extent, size):
@@ -87,7 +88,7 @@ def not_allocated(ref: Ref, memory: Memory, at: SourceLocation | None) -> Execut
 
 
 def several_semaphores(ref: Ref, at: SourceLocation | None) -> ExecutionError:
-    """The refusal of a ref to an array where one semaphore is meant."""
+    """The error for a ref to several semaphores where one is needed."""
     return ExecutionError(
         "semaphore-rank",
         f"expected a single semaphore, got an array of shape {list(ref.shape)}",
@@ -96,7 +97,7 @@ def several_semaphores(ref: Ref, at: SourceLocation | None) -> ExecutionError:
 
 
 def negative(index: Sequence[int]) -> list[Note]:
-    """What is said of an `index` that may be meant to count from the end."""
+    """The note about an `index` that may be meant to count from the end."""
     if all(int(i) >= 0 for i in index):
         return []
     return [Note("nothing is counted from the end: the last element is at shape - 1")]
@@ -111,7 +112,8 @@ def outside(
     at: SourceLocation | None,
     extents: Sequence[int] | None = None,
 ) -> ExecutionError:
-    """The access `what` (a load, say) of a box that reaches out of `ref`, or of its `extents`."""
+    """The error for the access `what` (such as a load) of a box that leaves `ref`, or its
+    `extents`."""
     shape_of_ref = list(extents or ref.shape)
     stepped = f" with strides {list(strides)}" if strides and set(strides) != {1} else ""
     return ExecutionError(
@@ -129,7 +131,8 @@ def _last_place(
     strides: Sequence[int] | None,
     extents: Sequence[int],
 ) -> list[Note]:
-    """Where an access of that `shape` begins at last, in the first dimension that it leaves."""
+    """The note about the last legal start of an access of that `shape`, in the first dimension that
+    it leaves."""
     steps = strides or [1] * len(shape)
     for dim, (start, size, step, extent) in enumerate(zip(index, shape, steps, extents)):  # noqa: B905
         last = extent - (size - 1) * step - 1
@@ -139,7 +142,7 @@ def _last_place(
 
 
 def _reach(dim: int, size: int, last: int, extent: int) -> str:
-    """What to do about `size` elements of `dim` that begin behind `last`, the last place."""
+    """The advice about `size` elements of `dim` that start behind `last`, the last legal start."""
     if last < 0:
         return f"dimension {dim} has {extent} elements: take no more than these"
     guard = "loop less far, or guard the access with @pl.when"
@@ -151,7 +154,7 @@ def _reach(dim: int, size: int, last: int, extent: int) -> str:
 def no_view(
     ref: Elements, what: str, shape: Sequence[int], at: SourceLocation | None = None
 ) -> ExecutionError:
-    """The reshape or bitcast `what` to `shape`, for which elements would have to move."""
+    """The error for the reshape or bitcast `what` to `shape`, which would have to move elements."""
     return ExecutionError(
         "no-such-view",
         f"memref of shape {list(ref.shape)} and type {ref.element} has no {what} to "

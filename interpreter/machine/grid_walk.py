@@ -1,4 +1,4 @@
-"""How a run takes the points of a grid, where the grid is not yet a loop of the kernel."""
+"""The order in which a run takes the points of a grid, in forms where the grid is no loop yet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Axis = Sequence[int]
 
 @dataclass(frozen=True)
 class GridWalk:
-    """In which order the points of a grid are taken, and who is told."""
+    """Decides the order of the points of a grid, and whom to tell of each."""
 
     seed: int = 0
     """0: the last axis fastest; others: parallel axes in an order made from it, for each core."""
@@ -24,7 +24,7 @@ class GridWalk:
     """Called before each step with the point, the device and the core."""
 
     def shuffled(self, axes: Sequence[range], kinds: Sequence[str], core: Core) -> list[Axis]:
-        """The positions of every axis, in order."""
+        """The indices of every axis, in the order in which they are taken."""
         order = random.Random(f"{self.seed} {core.device.index} {core.index}")
         return [
             order.sample(axis, len(axis)) if self.seed and kind == "parallel" else axis

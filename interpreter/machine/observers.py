@@ -25,7 +25,8 @@ MOST_FINDINGS = 1000
 
 
 class Observer:
-    """Hooks, all of which do nothing. `at` is where the op that acts comes from."""
+    """Hooks, all of which do nothing here; `at` is the source location of the operation that
+    acts."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -38,10 +39,10 @@ class Observer:
         """A core has stored some elements."""
 
     def add(self, core: Core, access: Access, at: SourceLocation | None) -> None:
-        """A core loads elements, its own or another's, and adds to them at once."""
+        """A core loads elements, its own or another's, and adds to them in one step."""
 
     def block(self, core: Core, source: Access, target: Access, at: SourceLocation | None) -> None:
-        """A block of a grid or a pipeline is copied at once: what later forms do by transfers."""
+        """A block of a grid or a pipeline is copied at once; in later forms transfers do that."""
 
     def dma_start(self, transfer: Transfer) -> None:
         """A transfer is enqueued."""
@@ -75,8 +76,11 @@ class Observer:
         """All programs of a run have ended, before transfers left in flight land."""
 
     def told(self, code: str, at: SourceLocation | None, subject: str) -> bool:
-        """Whether `report` drops a finding at that place about that subject, which need not be put
-        into words then; of one without a place, its message is the subject."""
+        """Whether `report` would drop a finding at that place about that subject, so that it need
+        not be put into words.
+
+        The subject of a finding without a place is its message.
+        """
         return (code, at, subject) in self._seen or len(self._seen) >= MOST_FINDINGS
 
     def report(

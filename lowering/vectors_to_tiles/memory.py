@@ -1,5 +1,4 @@
-"""Loads of vectors; layouts that memory can serve directly are loaded again when they are wanted.
-"""
+"""Loads of vectors; a layout that memory can serve directly is loaded again when it is wanted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Shape changes that only rename registers: the layout that a value has after them, and its grid.
-"""
+"""Shape changes that only rename registers: the layout of a value after them, and its grid."""
 
 from __future__ import annotations
 
