@@ -1,4 +1,4 @@
-"""In which order transfers land, where the kernel leaves it open."""
+"""The order in which transfers land, where the kernel leaves it open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Policy = Literal["eager", "on_wait", "random"]
 
 @dataclass(frozen=True)
 class Order:
-    """What decides when transfers land."""
+    """Decides when transfers land."""
 
     policy: Policy = "on_wait"
     """At once; as late as waits allow; or at random, made from the seed."""
@@ -26,7 +26,7 @@ class Order:
         return Order("random" if seed else "on_wait", seed, unordered)
 
     def source(self) -> random.Random | None:
-        """Where random orders come from: it takes long to seed, and only they ask for it."""
+        """The source of random numbers; made at its first use, since seeding takes long."""
         return random.Random(self.seed) if self.policy == "random" else None
 
 

@@ -1,7 +1,8 @@
-"""Copies of parts of one array to parts of another, as assignments of views that are made once.
+"""Copies of parts of one array to parts of another, as assignments between NumPy views that are
+made once.
 
-`view_paths` tells where the parts lie. All parts that differ by whole blocks are elements of one
-array of views, so that a copy is `targets[n] = sources[m]`.
+`view_paths` computes where the parts lie. Views of all parts that differ by whole blocks are kept
+in one array of views, so that a copy is `targets[n] = sources[m]`.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ Layout = tuple[list[tuple[int, int, int, int]], list[tuple[int, int]], tuple[int
 
 
 class Move:
-    """The copies of a part of one array to a part of another, which begin anywhere."""
+    """The copies of a part of one array to a part of another, for any offsets of both."""
 
     def __init__(self, semaphore: Way, source: Way, target: Way, count: int) -> None:
-        """`count` is how many starts there are, in all."""
+        """`count` is the number of offsets of all paths."""
         self.semaphore = semaphore
         self.source = source
         self.target = target
@@ -56,7 +57,7 @@ class Move:
 
     @property
     def is_regular(self) -> bool:
-        """Whether other starts move whole words up in memory, whatever else they change."""
+        """Whether other offsets move whole words upwards in memory, whatever else they change."""
         ways = zip((self.source, self.target), self._steps, strict=True)
         steps = [(s, way.bits) for way, found in ways for s in found.values()]
         steps += [(t.stride, way.bits) for way in (self.source, self.target) for t in way.turns]
@@ -87,7 +88,7 @@ class Move:
 
     @cached_property
     def layout(self) -> Layout:
-        """What sessions of it have in common."""
+        """What all sessions of this move have in common."""
         numbers = self.semaphore.steps
         (reads, read_turns), (writes, write_turns) = (self.strides(side) for side in (0, 1))
         one, other = gcd(*reads, *read_turns) or 1, gcd(*writes, *write_turns) or 1
@@ -99,8 +100,8 @@ class Move:
         return steps, [(read // one, write // other) for read, write in turns], (one, other)
 
     def strides(self, side: int) -> tuple[list[int], list[int]]:
-        """Of the source (0) or the target (1), by how many bytes each start moves it, and each
-        whole block of a turn."""
+        """By how many bytes each offset, and each whole block of a turn, moves the part of the
+        source (side 0) or of the target (side 1)."""
         way = (self.source, self.target)[side]
         of_starts = [self._steps[side].get(n, 0) * way.bits // 8 for n in range(len(self.lasts))]
         of_turns = [turn.stride * way.bits // 8 for turn in way.turns]
@@ -109,7 +110,8 @@ class Move:
 
 
 class Views(NamedTuple):
-    """All parts of the source, all of the target, and what of these is copied by itself."""
+    """Views of all parts of the source and of all parts of the target, and what of these is copied
+    separately."""
 
     sources: Array
     targets: Array
@@ -126,7 +128,7 @@ class Views(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """What a run knows of one copy in the text of its kernel."""
+    """What a run knows of one copy operation in the text of its kernel, between certain refs."""
 
     semaphore: Ref | None = None
     ends: tuple[Ref, Ref] | None = None
@@ -170,7 +172,7 @@ class Copier:
     def find(
         self, core: Core, semaphore: Ref, source: Ref, target: Ref, starts: Sequence[int]
     ) -> Found | None:
-        """The copy of the parts at `starts`; None if anything is unusual, or wrong."""
+        """The copy of the parts at the offsets `starts`; None if anything is unusual or illegal."""
         if core.observer is not None or core.recorder is not None:
             return None
         sessions = core.sessions.get(self)
@@ -207,7 +209,8 @@ class Copier:
         return session, move, engine, credited, views, read, write
 
     def is_first(self, found: Found, starts: Sequence[int]) -> bool:
-        """Notes that a block is written that must be written once; whether it was not before."""
+        """Notes that a block which must be written once is written; returns whether it is the first
+        time."""
         session, move, *_ = found
         boxes, box = session.boxes, move.target.box(starts)
         if boxes is None or box in boxes:
@@ -216,7 +219,7 @@ class Copier:
         return True
 
     def session(self, core: Core, semaphore: Ref, source: Ref, target: Ref) -> Session:
-        """What this run knows of copies between these."""
+        """The session of this run for copies between these refs."""
         sessions: dict[Any, Session] | None = core.sessions.get(self)
         if sessions is None:
             sessions = core.sessions[self] = {}
@@ -232,7 +235,7 @@ class Copier:
     def _begin(
         self, core: Core, semaphore: Ref, source: Ref, target: Ref, sessions: dict[Any, Session]
     ) -> Session:
-        """Finds out what is the same for copies between these ends from now on."""
+        """Makes the session for copies between these refs."""
         engine = core.machine.engine
         if not (source.buffer.touched and target.buffer.touched):
             return _NONE  # The next one finds them so.
@@ -252,7 +255,7 @@ class Copier:
         return session
 
     def _go_on(self, session: Session, semaphore: Ref) -> None:
-        """Has the same copies go on with another semaphore: that of a scope of its own."""
+        """Continues a session with another semaphore, such as one of a new scope."""
         session.semaphore = semaphore
         if session.move is None or lies(semaphore) != session.semaphore_lies:
             session.move = None
@@ -260,7 +263,8 @@ class Copier:
             session.first = semaphore.buffer.address // 4 + session.move.semaphore.base
 
     def move(self, *ends: Ref) -> Move | None:
-        """That between refs which lie like these."""
+        """The move between refs that lie like these; None if there are too many, or it is not
+        possible."""
         key = tuple(map(lies, ends))
         if key not in self._moves and len(self._moves) < MOST_WAYS:
             self._moves[key] = self._new_move(*ends)
@@ -290,13 +294,13 @@ class Copier:
 
 
 def _is_plain(buffer: Buffer) -> bool:
-    """Whether nobody asks what was written to a buffer."""
+    """Whether writes to a buffer are not tracked."""
     watched = buffer.shadow is not None or buffer.complete or buffer.aliased
     return not watched and not buffer.freed
 
 
 def _all(buffer: Buffer, end: End, unit: int) -> Array:
-    """The views that begin at `end`, and at each `unit` bytes behind it, as far as memory goes."""
+    """Views that begin at `end` and at every further `unit` bytes, as far as memory goes."""
     memory, dtype = buffer.bytes, np.dtype(end.unit)
     reach = sum((n - 1) * s for n, s in zip(end.shape, end.strides, strict=True))
     count = max((len(memory) - end.first - reach - dtype.itemsize) // unit, 0) + 1

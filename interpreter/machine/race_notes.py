@@ -1,5 +1,5 @@
-"""What the race detector (`race.py`) says of two accesses that race: what would order them, and why
-the waits that there are do not.
+"""The notes of the race detector (`race.py`) about two accesses that race: what would order them,
+and why the existing waits do not.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def race_notes(
     cores: Sequence[Core],
     semaphores: Mapping[Semaphore, Credits],
 ) -> list[Note]:
-    """Of `use` by the core of number `core`, and `other`, which came before it."""
+    """The notes about `use`, by core number `core`, and the earlier access `other`."""
     name = buffer.title
     notes = [
         Note(
@@ -105,7 +105,7 @@ _SIGNAL = "pl.semaphore_signal(sem, device_id=...) and pl.semaphore_wait(sem)"
 
 
 def scope_notes(transfer: Transfer, buffer: Buffer) -> list[Note]:
-    """Of a transfer to a buffer that its receiver allocates on the way."""
+    """The notes about a transfer to a buffer that its receiver allocates while it is under way."""
     sender, receiver = transfer.sender, transfer.receiver
     return [
         Note(
@@ -119,7 +119,7 @@ def scope_notes(transfer: Transfer, buffer: Buffer) -> list[Note]:
 
 
 def _signal(use: Use, first: Core, here: Core) -> str:
-    """What would tell the core `here` of an access by `first`."""
+    """The note about what would tell the core `here` of an access by `first`."""
     signal = f"a signal from {first} after its access, and a wait for it by {here} ({_SIGNAL})"
     if isinstance(first, Subcore) and isinstance(here, Subcore) and first.core is here.core:
         both_vector = first.kind == here.kind == VECTOR_SUBCORE
@@ -135,7 +135,8 @@ def _signal(use: Use, first: Core, here: Core) -> str:
 def _luck(
     other: Use, core: int, cores: Sequence[Core], semaphores: Mapping[Semaphore, Credits]
 ) -> list[Note]:
-    """Of a signal that tells of `other`: what a core has waited for may have been another."""
+    """The note about a signal that tells of `other`, but which may not have ended the wait: another
+    one may have."""
     if other.number < 0:
         return []
     for semaphore, credits in semaphores.items():

@@ -48,8 +48,8 @@ def reshape(ref: Ref, shape: Sequence[int], at: SourceLocation | None = None) ->
 
 
 def _with_units(ref: Ref, shape: tuple[int, ...]) -> Ref | None:
-    """The reshape that only drops and adds dimensions of size 1, whatever padding the others have;
-    None of others."""
+    """The reshape if it only drops and adds dimensions of size 1, whatever padding the others have;
+    else None."""
     core = ref.keep([dim for dim, size in enumerate(ref.shape) if size != 1])
     if core.shape != tuple(size for size in shape if size != 1):
         return None
@@ -60,8 +60,8 @@ def _with_units(ref: Ref, shape: tuple[int, ...]) -> Ref | None:
 
 
 def _around_padded(ref: Ref, shape: tuple[int, ...]) -> Ref | None:
-    """The reshape that keeps the one dimension which ends within a tile, or begins there; None
-    where there is none, or where it would not stay."""
+    """The reshape that keeps the one dimension which starts or ends within a tile; None if there is
+    none, or if the reshape changes it."""
     cut = [dim for dim in range(len(ref.shape)) if len(_runs(ref, dim)) > 1]
     if len(cut) != 1:
         return None
@@ -82,7 +82,8 @@ def _around_padded(ref: Ref, shape: tuple[int, ...]) -> Ref | None:
 def _regroup(
     ref: Ref, dims: range, shape: tuple[int, ...]
 ) -> tuple[tuple[Digits, ...], int] | None:
-    """The dimensions `dims` of `ref` in another shape: their digits, and where they begin."""
+    """The dimensions `dims` of `ref` in another shape: their address digits and first
+    coordinates."""
     axes: list[tuple[int, int]] = []
     base = ref.base
     for dim in dims:
@@ -143,7 +144,7 @@ def reinterpret(
     offset: int = 0,
     at: SourceLocation | None = None,
 ) -> Ref:
-    """Memory from `offset` new elements behind the first element on, as another array."""
+    """Memory from `offset` elements (of the new type) behind the first one on, as another array."""
     bits = codec(element).bits
     origin = ref.offset((0,) * len(ref.shape)) * ref.codec.bits
     if origin % bits:

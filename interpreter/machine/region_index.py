@@ -1,8 +1,10 @@
-"""Finds the regions of a buffer that may overlap another one, without a look at each.
+"""An index of the regions of a buffer: finds those that may overlap another one, without looking at
+all.
 
-Most regions are dense boxes of one array, and most of these the blocks that a grid cuts it into,
-which are found by where they begin. Other boxes are found by their coordinates, as blocks of
-columns lie among each other in memory; regions of another view of the memory by its bytes.
+Most regions are dense boxes of one array, and most of these are the blocks into which a grid cuts
+it; they are found by their first coordinates. Other boxes are found by their coordinates as well,
+since blocks of columns interleave in memory. Regions of another view of the memory are found by
+their bytes.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class _Group(Generic[Key]):
             self.by_bytes.remove(key, region.span)
 
     def boxes_near(self, region: Region) -> list[Key]:
-        """Those near a box of the same array."""
+        """The regions that may overlap a box of the same array."""
         if self.block and region.block == self.block:
             return list(self.places.get(region.starts, ()))
         if self.dimensions is None:
@@ -66,7 +68,7 @@ class _Group(Generic[Key]):
         return found
 
     def bytes_near(self, region: Region) -> list[Key]:
-        """Those near a region of another view."""
+        """The regions that may overlap a region of another view."""
         if self.by_bytes is None:
             self.by_bytes = Spans()
             for key, known in self.regions.items():
@@ -82,20 +84,20 @@ def _place(dimensions: dict[int, Spans[Key]], key: Key, region: Region) -> None:
 
 
 class RegionIndex(Generic[Key]):
-    """A set of keys, each with the region of one buffer that it stands for."""
+    """A set of keys, each with its region of one buffer."""
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, _Group[Key]] = {}
 
     def add(self, key: Key, region: Region) -> None:
-        """Puts `key` in."""
+        """Adds `key`."""
         group = self._groups.get(region.array)
         if group is None:
             group = self._groups[region.array] = _Group(region)
         group.add(key, region)
 
     def remove(self, key: Key, region: Region) -> None:
-        """Takes out `key`, which was put in with that region."""
+        """Removes `key`, which was added with that region."""
         self._groups[region.array].remove(key, region)
 
     def near(self, region: Region) -> list[Key]:

@@ -1,8 +1,8 @@
-"""Register accesses that are made again and again: plans, and views of memory, that refs keep.
+"""Register accesses that are repeated: plans, and views of memory, are kept by refs.
 
-The register form names the same few registers at every step of a loop. Where an access goes is
-worked out once (`rows`); from then on a load is one copy of a NumPy view of the memory, a store one
-assignment to such a view. What is not a single view goes the general way every time.
+The register form accesses the same few registers in every step of a loop. Where an access goes is
+computed once (`rows`); after that, a load is one copy of a NumPy view of the memory, and a store
+one assignment to such a view. An access that is no single view takes the general way every time.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MOST_KEPT = 1024
 class Access:
     """The registers of one ref at one index.
 
-    Methods are given the ref, which keeps the access: one that knew it would be a cycle, and hold
-    the ref's memory until the next collection.
+    Methods are given the ref, which keeps the access. If the access knew the ref, that would be a
+    cycle and hold the ref's memory until the next garbage collection.
     """
 
     __slots__ = (
@@ -53,8 +53,8 @@ class Access:
         """What is accessed of the registers, if that is one view."""
 
     def _over(self, memory: Array | None) -> None:
-        """Makes it an access to `memory`: a ref that is used in run after run gets another one, or
-        the same, which is filled anew when it is asked for."""
+        """Prepares an access to `memory`: a ref that is used in several runs gets new memory, or
+        the same memory filled anew."""
         self._memory = memory
         self._load: Callable[[], Array] | None = None
         self._look: Array | None = None
@@ -63,11 +63,11 @@ class Access:
         self._marks: Array | None = None
 
     def forget(self) -> None:
-        """Holds no memory any more, until it is made again."""
+        """Releases the memory until it is prepared again."""
         self._over(None)
 
     def load(self, ref: Ref) -> Array:
-        """The grid of registers."""
+        """Loads the grid of registers."""
         if ref.buffer.bytes is not self._memory:
             self._over(ref.buffer.bytes)
         if self._load is not None:
@@ -83,8 +83,8 @@ class Access:
         return self._load()
 
     def reader(self, codec: Codec, base: int, memory: Array) -> Callable[[], Array] | None:
-        """What loads the grid from `memory`, of elements as `codec` has them, if there is such a
-        function."""
+        """The function that loads the grid from `memory`, of elements of `codec`; None if there is
+        none."""
         found = None if self._simple is None else codec.reader(memory, base, self._simple)
         if found is None:
             return None
@@ -94,7 +94,7 @@ class Access:
         return found if straight else lambda: found().transpose(inverse)
 
     def look(self, ref: Ref) -> Array:
-        """The grid of registers, as a view of memory where that is possible."""
+        """The grid of registers, if possible as a view of memory."""
         if ref.buffer.bytes is not self._memory:
             self._over(ref.buffer.bytes)
         if self._look is None:
@@ -105,30 +105,31 @@ class Access:
         return self._look.view()
 
     def stored(self, codec: Codec, base: int, memory: Array) -> Array | None:
-        """All of the access as a view of what `memory` holds, with axes in the order of the plan,
-        if there is one."""
+        """The whole access as a view of what `memory` holds, with axes in the order of the plan;
+        None if it is no single view."""
         return None if self._simple is None else codec.stored(memory, base, self._simple)
 
     def taken(self, view: Array) -> Array:
-        """What `load` gives of such memory as its `viewer` shows."""
+        """The loaded grid, made from `view`, memory of a part that `viewer` could show."""
         order = self.plan.order
         return view.transpose(order).copy().transpose(rows.inverse(order))
 
     def viewer(self, codec: Codec, base: int, memory: Array) -> Array | None:
-        """The grid as a view of `memory` that nobody may write to, if there is one."""
+        """The grid as a read-only view of `memory`; None if there is none."""
         found = None if self._simple is None else codec.viewer(memory, base, self._simple)
         return None if found is None else found.transpose(rows.inverse(self.plan.order))
 
     def part(self, codec: Codec, base: int, memory: Array) -> Array | None:
-        """What is accessed as a view of `memory`, if it is not all of the registers and its
-        elements are held there as they are in values."""
+        """The accessed part as a view of `memory`, if it is less than all registers and memory
+        holds elements as values do; else None."""
         piece = self._partial
         if piece is None or piece.part is None or codec.viewer(memory, base, piece) is None:
             return None
         return codec.target(memory, base, piece)
 
     def filled(self, ref: Ref) -> Callable[[Array], Array]:
-        """What gives what `load` gives of what `part` shows: the rest of it is poison."""
+        """The function that makes the loaded grid from the view `part`: all other places are
+        poison."""
         assert self._partial is not None
         order, part = self.plan.order, self._partial.part
         shape = tuple([self.pattern.shape[axis] for axis in order])
@@ -143,22 +144,22 @@ class Access:
         return fill
 
     def cut(self, array: Array) -> Array:
-        """What of registers `part` takes."""
+        """The places of the registers `array` that belong to `part`."""
         assert self._partial is not None
         return array.transpose(self.plan.order)[self._partial.part]
 
     @property
     def apart(self) -> bool:
-        """Whether no two elements are one place of memory, where the last one stored has to stay.
+        """Whether no two elements lie at the same place of memory.
 
-        `store` leaves it open which one does.
+        If some do, the last one stored has to stay, which `store` does not guarantee.
         """
         if self._apart is None:
             self._apart = apart(self.plan.pieces)
         return self._apart
 
     def target(self, ref: Ref) -> Array | None:
-        """What takes a stored grid of registers by assignment, if there is such a view."""
+        """The view to which a grid of registers is assigned to store it; None if there is none."""
         if ref.buffer.bytes is not self._memory:
             self._over(ref.buffer.bytes)
         if self._target is None and self._store is None and self._simple is not None:
@@ -168,12 +169,13 @@ class Access:
         return self._target
 
     def taker(self, codec: Codec, base: int, memory: Array) -> Array | None:
-        """The view of `memory` that takes a stored grid by assignment, if there is one."""
+        """The view of `memory` to which a grid is assigned to store it; None if there is none."""
         found = None if self._simple is None else codec.target(memory, base, self._simple)
         return None if found is None else found.transpose(rows.inverse(self.plan.order))
 
     def writer(self, codec: Codec, base: int, memory: Array) -> Callable[[Array], None] | None:
-        """What stores a grid in `memory` where it has no `taker`, if there is such a function."""
+        """The function that stores a grid in `memory` if it has no `taker`; None if there is
+        none."""
         found = None if self._simple is None else codec.writer(memory, base, self._simple)
         order = self.plan.order
         return None if found is None else lambda array: found(array.transpose(order))
@@ -200,7 +202,7 @@ class Access:
             marks[...] = (1 << ref.codec.bits) - 1
 
     def _store_part(self, ref: Ref, array: Array) -> bool:
-        """Whether what is accessed of the registers is a view, which has then been written."""
+        """Stores the accessed part of the registers if it is a view; returns whether it was."""
         if self._partial is None or ref.buffer.shadow is not None:
             return False
         if ref.buffer.bytes is not self._memory:
@@ -213,7 +215,7 @@ class Access:
         return True
 
     def marks(self, ref: Ref) -> Array | None:
-        """What says which elements were written, if it is one view and somebody keeps it."""
+        """The marks of written elements, if they are tracked and form one view; else None."""
         shadow = ref.buffer.shadow
         if shadow is None or self._simple is None or ref.codec.bits < 8:
             return None
@@ -230,7 +232,7 @@ class Access:
 
 @lru_cache(maxsize=1 << 6)
 def _blank(type: Attribute, shape: tuple[int, ...], pattern: int) -> Array:
-    """Registers that hold poison."""
+    """Registers of poison."""
     return np.broadcast_to(values.poison(type, (), pattern), shape).copy()
 
 

@@ -1,9 +1,9 @@
-"""What one run of a program leaves to the next: refs, and how they are accessed.
+"""Keeps refs, and how they are accessed, from one run of a program for the next.
 
-Whoever calls a kernel again and again lets it allocate the same buffers in the same order each
-time. A ref knows the views that were taken of it, the register accesses that were made and what
-the last transfer copied, so the next run gets the same refs again, over buffers that begin anew:
-with the same address, not written yet, and in another machine.
+A kernel that is called again and again allocates the same buffers in the same order each time. A
+ref knows the views that were taken of it, its register accesses and what the last transfer copied.
+So the next run gets the same refs again, over buffers with the same addresses that count as not
+written yet, in another machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 17
 
 
 class Wanted(NamedTuple):
-    """What a ref is allocated for, and with: two of the same are laid out alike."""
+    """All that determines the layout of an allocated ref; equal ones are laid out alike."""
 
     type: Attribute
     sizes: tuple[int, ...]
@@ -39,7 +39,7 @@ class Allocations:
     """The refs that one core allocates, in order."""
 
     def __init__(self, earlier: Allocations | None = None) -> None:
-        """`earlier` are those of the run before, which has ended; nobody else continues it."""
+        """`earlier` are those of the previous run, which has ended; nobody else continues it."""
         self._made: list[tuple[Wanted, Ref]] = []
         self._earlier = iter(()) if earlier is None else iter(earlier._made)
 
@@ -50,8 +50,11 @@ class Allocations:
         name: str,
         location: SourceLocation | None,
     ) -> Ref | None:
-        """The ref that was allocated at this place of the run before, allocated again, if it is
-        like the one that is wanted. `memories` are those of the core, by kind."""
+        """The ref allocated at this point of the previous run, allocated again; None if another
+        kind of ref is wanted.
+
+        `memories` are those of the core, by memory space.
+        """
         found = next(self._earlier, None)
         if found is None:
             return None
@@ -67,12 +70,12 @@ class Allocations:
         return ref if buffer is old else ref.over(buffer)
 
     def add(self, wanted: Wanted, ref: Ref) -> None:
-        """Remembers a new allocation."""
+        """Adds a new allocation."""
         if len(self._made) < MOST_REFS:
             self._made.append((wanted, ref))
 
     def retire(self) -> Allocations:
-        """Leaves the contents of memory behind, and what is too much to be kept."""
+        """Drops the contents of memory, and what is too much to keep."""
         refs, accesses, room = MOST_REFS, MOST_ACCESSES, MOST_BYTES
         for _, ref in self._made:
             views = [ref]

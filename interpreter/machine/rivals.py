@@ -1,7 +1,8 @@
-"""Transfers that are in flight together and count on one semaphore, in no order.
+"""Transfers that are in flight together and count on one semaphore, in no certain order.
 
-A wait for the bytes of one of them may end when another has landed, so that what looks like the
-wait for a transfer is none. Findings about a transfer that was not waited for tell of its rival.
+A wait for the bytes of one of them may end because another one has landed. So what looks like the
+wait for a transfer may not be one. Findings about a transfer that was not waited for mention its
+rival.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def meet(transfer: Transfer, unordered: bool) -> None:
-    """Notes of `transfer`, which starts, and of one in flight that each is the other's rival."""
+    """Notes that `transfer`, which starts, and one in flight are rivals of each other."""
     semaphore = transfer.target_semaphore
     for other in reversed(semaphore.pending):
         if other is transfer or other.target_semaphore is not semaphore:

@@ -1,4 +1,6 @@
-"""Transfers of whole tiles: what they may overwrite behind the elements that they move."""
+"""Transfers that are rounded up to whole tiles: what they may overwrite behind the elements that
+they move.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def check_rounded(
     multiples: Mapping[int, int],
     at: SourceLocation | None,
 ) -> None:
-    """Raises unless the slice, rounded up to `multiples` by dimension, is of the same tiles."""
+    """Raises unless the slice, rounded up to `multiples` by dimension, lies in the same tiles."""
     for d, multiple in multiples.items():
         if 0 in sizes or sizes[d] % multiple == 0:
             continue
@@ -45,7 +47,8 @@ def check_rounded(
 
 
 def _about_promises(multiple: int, *, rows: bool) -> list[Note]:
-    """Why a slice is not rounded up, and what to write instead, of `rows` or of columns."""
+    """The notes about why a slice is not rounded up, and what to write instead, for `rows` or
+    columns."""
     own = (
         "; or give rows tiles of their own: of an array of [rows, 1, columns], a block of "
         "(pl.BoundedSlice(n), 1, columns) begins and ends anywhere"
@@ -60,18 +63,20 @@ def _about_promises(multiple: int, *, rows: bool) -> list[Note]:
 
 
 def _tile(ref: Ref, d: int) -> int:
-    """Elements of a tile in dimension `d`. Where rows of VMEM are tiled one by one, that is our
-    choice; the tiles of the compiler are registers."""
+    """The elements of a tile in dimension `d`.
+
+    VMEM that we tile by single rows counts with the compiler's tiles, which are registers.
+    """
     if ref.buffer.memory.kind == "vmem" and d == len(ref.shape) - 2:
         return max(ref.blocks[d], SUBLANES * ref.codec.packing)
     return ref.blocks[d]
 
 
 def in_tiles(part: Ref, tiling: Tiling, kept: Sequence[int]) -> Ref | None:
-    """`part` as one of an array that lies in `tiling`, of whose dimensions it has those `kept`;
-    None if not all its elements lie there where they would in such tiles.
+    """`part` as a part of an array with `tiling`, of whose dimensions it has those in `kept`.
 
-    What follows in smaller tiles of its own is not what follows in the array.
+    None if some element would lie elsewhere in such tiles: what is adjacent in smaller tiles is not
+    adjacent in the array.
     """
     first = part.offset((0,) * len(part.shape))
     if first % (prod(tiling.first) or 1):
@@ -98,7 +103,7 @@ def reach(target: Ref, multiples: Mapping[int, int]) -> Ref | None:
 
 
 def block_reach(source: Ref, target: Ref, edges: Mapping[int, int]) -> Ref | None:
-    """The block of which `target` is the first part, of sizes `edges` by dimension; None if the
+    """The block of which `target` is the first part, with the sizes `edges` by dimension; None if
     `source` has all of it."""
     shape = list(target.shape)
     beyond = False
@@ -109,13 +114,16 @@ def block_reach(source: Ref, target: Ref, edges: Mapping[int, int]) -> Ref | Non
 
 
 def _inside(source: Ref, d: int) -> int:
-    """How many of the elements of `source` lie in its array, in dimension `d`."""
+    """How many elements of `source` lie in its array, in dimension `d`."""
     return min(source.shape[d], source.ends[d] - source.starts[d])
 
 
 def fill_edge(source: Ref, target: Ref, shape: tuple[int, ...]) -> None:
-    """What lies outside the array of `source`, in the block of `shape` that begins with `target`,
-    counts as written: kernels load whole blocks, and leave it out afterwards."""
+    """Marks as written those elements of the block of `shape` that begins with `target` which lie
+    outside the array of `source`.
+
+    Kernels load whole blocks, and leave these elements out afterwards.
+    """
     whole = _grown(target, shape)
     for d, size in enumerate(shape):
         inside = _inside(source, d)
@@ -126,9 +134,8 @@ def fill_edge(source: Ref, target: Ref, shape: tuple[int, ...]) -> None:
 
 
 def spoil_behind(target: Ref, shape: tuple[int, ...], recorder: Recorder | None = None) -> None:
-    """Makes poison of what `target` lacks to be of `shape`: nobody knows what was written there.
-
-    `recorder` is told."""
+    """Makes poison of the elements between `target` and the block of `shape` that begins with it,
+    since it is not known what was written there; tells `recorder`."""
     whole = _grown(target, shape)
     for d, (size, rounded) in enumerate(zip(target.shape, shape, strict=True)):
         if size < rounded:
@@ -138,11 +145,12 @@ def spoil_behind(target: Ref, shape: tuple[int, ...], recorder: Recorder | None 
 
 
 def spoil_block(target: Ref, count: int, recorder: Recorder | None = None) -> None:
-    """Makes poison of the one of `count` equal blocks, one behind the other, that `target` is of.
+    """Makes poison of the block that contains `target`, one of `count` equal blocks that follow
+    each other; tells `recorder`.
 
     A block that reaches over the edge of its array has no values there. On the hardware it keeps
-    those of an earlier block, which nobody should mistake for an answer (JAX's interpreters have
-    NaN there). `recorder` is told.
+    those of an earlier block, which nobody should mistake for a result (JAX's interpreters have NaN
+    there).
     """
     buffer = target.buffer
     size = max(buffer.size // count, 1)

@@ -1,7 +1,8 @@
-"""Finds things by the bytes that they touch, at a cost that does not grow with their number.
+"""An index of spans of bytes: finds those that may overlap another one, at a cost that does not
+grow with their number.
 
-Spans of about the same length share a level, whose buckets are as wide: a span lies in two of them
-at most, and a search looks at few, however many spans there are.
+Spans of about the same length share a level, whose buckets have that width. A span lies in at most
+two buckets, and a search looks at few.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Spans(Generic[Key]):
-    """A set of keys, each with the span of bytes that it stands for."""
+    """A set of keys, each with its span of bytes."""
 
     def __init__(self) -> None:
         self._levels: dict[int, dict[int, dict[Key, None]]] = {}
         """Keys by level and bucket, oldest first."""
 
     def add(self, key: Key, span: Span) -> None:
-        """Puts `key` in."""
+        """Adds `key`."""
         level, numbers = _place(span)
         buckets = self._levels.setdefault(level, {})
         for number in numbers:
             buckets.setdefault(number, {})[key] = None
 
     def remove(self, key: Key, span: Span) -> None:
-        """Takes out `key`, which was put in with that span."""
+        """Removes `key`, which was added with that span."""
         level, numbers = _place(span)
         buckets = self._levels[level]
         for number in numbers:
@@ -55,7 +56,7 @@ class Spans(Generic[Key]):
 
 
 def _place(span: Span) -> tuple[int, range]:
-    """The level of a span and its buckets there; none of an empty one."""
+    """The level of a span and its buckets there; no buckets for an empty span."""
     low, high = span
     level = (high - low).bit_length()
     return level, range(low >> level, (high - 1 >> level) + 1) if high > low else range(0)

@@ -1,11 +1,11 @@
-"""Values that nobody knows: what a read behind the end of a buffer gives.
+"""Undefined values: what a read behind the end of a buffer gives.
 
-A TPU does not trap such a read, and kernels rely on it: they read a table at an index that may be
-behind its end, and select another value when it is. What integer arithmetic makes of a scalar of
-SMEM that nobody knows, nobody knows either; a use that needs its value, to branch, to address or to
-store, raises the diagnostic of the read. A vector is read so only by kernels that ask for it with
-`CompilerParams(disable_bounds_checks=True)`; what lies outside is poison, as in memory that nobody
-has written. With `bounds` among the checks the read itself raises.
+A TPU does not trap such a read, and kernels rely on that: they read a table at an index that may be
+behind its end, and select another value if it is. A scalar read from SMEM is then `Undefined`, and
+so is every result of integer arithmetic on it. A use that needs its value, to branch, to address or
+to store, raises the diagnostic of the read. Vectors may only be read so by kernels with
+`CompilerParams(disable_bounds_checks=True)`; the elements outside are poison, as in memory that was
+never written. With the check `bounds` the read itself raises.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COMPARISONS = "eq ge gt le lt ne".split()
 
 
 class Undefined:
-    """A scalar that nobody knows; what is computed from it is unknown too."""
+    """A scalar that is not known; everything computed from it is not known either."""
 
     __slots__ = ("read",)
 
@@ -55,10 +55,8 @@ class Undefined:
 
 
 class _Unwrapped(Undefined):
-    """A sum or product that is not brought into its width yet, which `wrap` does.
-
-    Whoever asks whether it is within its width hears that it is not.
-    """
+    """A sum or product that has not been wrapped to its width yet, which `wrap` does; it claims not
+    to be within its width."""
 
     __slots__ = ()
 

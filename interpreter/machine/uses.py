@@ -1,4 +1,4 @@
-"""What the race detector remembers of buffers: accesses that may still race."""
+"""The memory of the race detector: accesses to buffers that may still race."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Use:
 
     @property
     def adds(self) -> bool:
-        """Whether it adds to what is there, in any order with others that do."""
+        """Whether it adds to memory, in any order with others that do."""
         return self.atomic or (self.transfer is not None and self.write and self.transfer.add)
 
     @property
     def actor(self) -> str:
-        """Who does it, for messages."""
+        """Which core or transfer does it, for messages."""
         if self.transfer is not None:
             return self.transfer.describe()
         if self.atomic:
@@ -74,7 +74,8 @@ class Use:
         return any(clock[also[n]] >= also[n + 1] for n in range(0, len(also), 2))
 
     def repeats(self, other: Use) -> bool:
-        """Whether two cores of a device do what one of them was to do: one line, one region."""
+        """Whether two cores of a device do what only one of them should: the same line and the same
+        region."""
         if self.location is None or self.location != other.location or self.core is other.core:
             return False
         one, two = self.region, other.region
@@ -94,8 +95,8 @@ class Settled:
         """Keys that are not in the index yet: many buffers are never searched."""
 
     def add(self, use: Use) -> bool:
-        """Remembers `use`; an older one of the same region adds nothing to it. False if there was
-        one of the same time."""
+        """Adds `use`, and drops an older one of the same region; False if there is one of the same
+        time."""
         key = (use.region.key, use.adds)
         older = self._latest.get(key)
         if older is None:
@@ -128,7 +129,7 @@ class Flying:
         return bool(self._uses)
 
     def add(self, use: Use) -> None:
-        """Remembers `use`."""
+        """Adds `use`."""
         self._uses[use] = None
         if self._index is not None:
             self._index.add(use, use.region)
@@ -138,7 +139,7 @@ class Flying:
                 self._index.add(earlier, earlier.region)
 
     def remove(self, use: Use) -> None:
-        """Forgets `use`, which has been waited for."""
+        """Removes `use`, which has been waited for."""
         del self._uses[use]
         if self._index is not None:
             if len(self._uses) < _FEW // 2:
@@ -160,7 +161,7 @@ class History:
     """By core: what it read, and at ~core what it wrote."""
 
     def settle(self, use: Use) -> bool:
-        """`use` counts as one of the core in whose past it is; False if it is nothing new."""
+        """Counts `use` as an access of the core in whose past it is; False if that adds nothing."""
         core = ~use.number if use.write else use.number
         settled = self.settled.get(core)
         if settled is None:

@@ -1,9 +1,9 @@
-"""Paths from a ref to a part of it, of which only the starts of slices change.
+"""Paths from a ref to a part of it, of which only the offsets of slices change.
 
-A loop that copies rows takes the same views of the same array again and again, each at another
-place. What they lead to is worked out once for refs that lie alike: then an element of the part is
-where arithmetic on the starts says. What arithmetic does not say (a start that is out of bounds, or
-in the padding of the last tile) is for the views themselves to tell.
+A loop that copies rows takes the same views of the same array again and again, each at other
+offsets. Where a path leads is computed once for all refs that lie alike: the address of the part is
+then arithmetic on the offsets. Offsets for which arithmetic is not enough (out of bounds, or in the
+padding of the last tile) are left to the views themselves.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pallasite.layouts.tiling import offset_of
 
 
 class Cast(NamedTuple):
-    """A view of all of a ref, as another array."""
+    """A view of a whole ref as another array."""
 
     of: Callable[[Ref], Ref]
 
 
 class Cut(NamedTuple):
-    """The box of `sizes` at `starts`, which are the same each time, or taken from `places` of what
-    is given."""
+    """The box of `sizes` at `starts`, which are constants, or the numbers at `places` among the
+    given offsets."""
 
     sizes: tuple[int, ...]
     starts: tuple[int, ...]
@@ -34,7 +34,7 @@ class Cut(NamedTuple):
 
 
 class Squeeze(NamedTuple):
-    """Only some dimensions, in which there is more than one coordinate."""
+    """Keeps only some dimensions; the others have one coordinate."""
 
     kept: tuple[int, ...]
 
@@ -43,10 +43,10 @@ Path = tuple[Cast | Cut | Squeeze, ...]
 
 
 class Turn(NamedTuple):
-    """One dimension in which a part may begin anywhere, although its addresses have several digits.
+    """A dimension in which a part may begin anywhere, although its addresses have several digits.
 
-    The part begins `start` plus what is given at `places`. As far as these are whole blocks, they
-    move it by `stride` elements each; what is left decides how it lies.
+    The part begins at `start` plus the offsets at `places`. Whole blocks of that sum move the part
+    by `stride` elements each; the residue decides how the part lies.
     """
 
     start: int
@@ -59,7 +59,7 @@ class Turn(NamedTuple):
 
 
 class Way(NamedTuple):
-    """Where a path leads: the part of a ref for starts of 0, and what other starts change."""
+    """Where a path leads: the part for offsets of 0, and what other offsets change."""
 
     shape: tuple[int, ...]
     digits: tuple[Digits, ...]
@@ -77,7 +77,7 @@ class Way(NamedTuple):
 
     @property
     def steps(self) -> dict[int, int]:
-        """By place how many elements each step moves the part, but for `turns`."""
+        """For each place, by how many elements its offset moves the part, without `turns`."""
         found: dict[int, int] = dict(self.dropped)
         turning = [turn.dim for turn in self.turns]
         for place, dim in self.shifted:
@@ -91,8 +91,8 @@ class Way(NamedTuple):
         return prod(self.shape) * self.bits
 
     def first(self, residues: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-        """Where the part begins whose turns leave `residues`, other starts being 0: the first
-        coordinates, and the base."""
+        """Where the part begins whose turns leave `residues`, with other offsets 0: its first
+        coordinates and its base."""
         starts, base = list(self.starts), self.base
         for turn, rest in zip(self.turns, residues, strict=True):
             if turn.dim is not None:
@@ -102,7 +102,7 @@ class Way(NamedTuple):
         return tuple(starts), base
 
     def box(self, given: Sequence[int]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        """The base, the first coordinates and the shape of the part for `given` starts."""
+        """The base, the first coordinates and the shape of the part for the `given` offsets."""
         base = self.base
         for place, step in self.dropped:
             base += given[place] * step
@@ -119,7 +119,8 @@ class Way(NamedTuple):
 
 
 def way_of(ref: Ref, path: Path) -> Way | None:
-    """Where `path` leads from `ref` and all that lie like it; None if arithmetic does not say."""
+    """Where `path` leads from `ref`, and from all refs that lie like it; None if arithmetic is not
+    enough."""
     try:
         return _way(ref, path)
     except ExecutionError:
@@ -170,7 +171,7 @@ def _way(ref: Ref, path: Path) -> Way | None:
 
 
 def follow(ref: Ref, path: Path, given: Sequence[int]) -> Ref:
-    """The part of `ref` that `path` leads to for what is `given`."""
+    """The part of `ref` to which `path` leads for the `given` offsets."""
     for step in path:
         if isinstance(step, Cast):
             ref = step.of(ref)
@@ -188,7 +189,7 @@ def _turn(start: int, places: list[int], digits: Digits, dim: int | None) -> Tur
 
 
 def lies(ref: Ref) -> Any:
-    """What decides where a path from `ref` leads."""
+    """A key that is equal for refs from which equal paths lead to the same place."""
     return (
         ref.shape, ref.starts, ref.digits, ref.blocks, ref.ends, ref.base, ref.element,
         ref.buffer.size,

@@ -77,8 +77,8 @@ class Ref(Elements):
         buffer: Buffer | None = None,
         bits: int | None = None,
     ) -> Ref:
-        """Another view of the same element type, which costs less than to begin anew; `bits` are
-        its `bit_count` if that is known."""
+        """Another view with the same element type, made faster than a new ref; `bits` are its
+        `bit_count` if that is known."""
         other = Ref.__new__(Ref)
         other.buffer = self.buffer if buffer is None else buffer
         other.element = self.element
@@ -95,7 +95,7 @@ class Ref(Elements):
         return other
 
     def remember(self, key: Any, other: Ref) -> Ref:
-        """Remembers a view for the next time: kernels take the same few slots again and again."""
+        """Keeps a view for the next time: kernels take the same few slots again and again."""
         if len(self.views) >= MOST_VIEWS:
             del self.views[next(iter(self.views))]
         self.views[key] = other
@@ -103,7 +103,7 @@ class Ref(Elements):
 
     @staticmethod
     def of(buffer: Buffer, element: Attribute, shape: Sequence[int], tiling: Tiling) -> Ref:
-        """The array that a buffer holds from its first byte on."""
+        """The array that begins with the first byte of a buffer."""
         return Ref(buffer, element, tuple(shape), digits_of(tiling), blocks=blocks_of(tiling))
 
     def on(self, memory: Memory, at: SourceLocation | None = None) -> Ref:
@@ -126,9 +126,12 @@ class Ref(Elements):
         at: SourceLocation | None = None,
         counted: bool = False,
     ) -> Ref:
-        """The box of `sizes` at `starts`. It may end in the padding of the last tile; one without
-        elements may be anywhere, as kernels compute where nothing is copied, and one that is only
-        `counted`, not accessed, may end anywhere."""
+        """The box of `sizes` at `starts`.
+
+        It may end in the padding of the last tile. A box without elements may be anywhere, as
+        kernels compute its place even if nothing is copied; one that is only `counted`, not
+        accessed, may end anywhere.
+        """
         key = tuple(starts), tuple(sizes)
         known = self.views.get(key)
         if known is not None:
@@ -154,7 +157,7 @@ class Ref(Elements):
         return box if beyond else self.remember(key, box)
 
     def keep(self, dims: Sequence[int]) -> Ref:
-        """Only the dimensions `dims`; the others are left at their first coordinate."""
+        """A view of only the dimensions `dims`; the others are fixed at their first coordinate."""
         if (known := self.views.get(key := tuple(dims))) is not None:
             return known
         base = self.base
@@ -173,8 +176,8 @@ class Ref(Elements):
 
 
 class Part:
-    """The box of `sizes` of refs, and of that only the dimensions `kept`: where it lies is computed
-    from what refs that lie alike share."""
+    """The box of `sizes` of refs, with only the dimensions `kept`; what refs that lie alike share
+    is computed once."""
 
     def __init__(
         self, sizes: tuple[int, ...], kept: tuple[int, ...], at: SourceLocation | None = None
@@ -198,7 +201,7 @@ class Part:
         self._ends: tuple[int, ...] = ()
 
     def of(self, ref: Ref, *starts: int) -> Ref:
-        """That of `ref` at `starts`."""
+        """The part of `ref` at `starts`."""
         like = ref.shape, ref.starts, ref.digits, ref.blocks, ref.ends
         if like != self._of:
             self._prepare(ref)
@@ -225,7 +228,7 @@ class Part:
         return box if len(self.kept) == len(self.sizes) else box.keep(self.kept)
 
     def _prepare(self, ref: Ref) -> None:
-        """Computes what is the same wherever the part of `ref` begins; without steps nothing is."""
+        """Computes what is the same wherever the part of `ref` begins."""
         dropped = set(range(len(self.sizes))).difference(self.kept)
         self._steps = []
         if 0 in self.sizes or any(len(ref.digits[d]) > 1 for d in dropped):
