@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i1,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Region
 from xdsl.irdl import (
     AttrConstraint,
     InferenceContext,
@@ -112,3 +112,10 @@ def broken_visibility(visibility: StringAttr | None) -> str | None:
     if visibility is None or visibility.data in VISIBILITIES:
         return None
     return f"expected a visibility of {', '.join(VISIBILITIES)}, got {visibility}"
+
+
+def verify_no_arguments(region: Region, name: str) -> None:
+    """Nothing enters the region but through what it can see around it."""
+    if region.blocks and region.blocks[0].args:
+        types = ", ".join(str(a.type) for a in region.blocks[0].args)
+        raise VerifyException(f"expected {name} to have no arguments, got ({types})")

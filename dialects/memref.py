@@ -97,6 +97,10 @@ def _agree(one: Attribute, other: Attribute) -> bool:
     )
 
 
+def _is_strided(type: AnyMemRef) -> bool:
+    return isinstance(type.layout, NoneAttr | StridedLayoutAttr)
+
+
 class _Cast(IRDLOperation, ABC):
     """The same memref under another type."""
 
@@ -218,6 +222,13 @@ class TransposeOp(IRDLOperation):
             raise VerifyException(f"expected one element type, got {source} and {result}")
         if source.memory_space != result.memory_space:
             raise VerifyException(f"expected one memory space, got {source} and {result}")
+        if _is_strided(source) and _is_strided(result):
+            strides = source.get_strides() or ()
+            turned = StridedLayoutAttr([strides[d] for d in dims], source.get_offset())
+            if (result.get_strides(), result.get_offset()) != (
+                turned.get_strides(), turned.get_offset()
+            ):  # fmt: skip
+                raise VerifyException(f"expected layout {turned}, got {result}")
 
 
 @irdl_op_definition

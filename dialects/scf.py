@@ -39,6 +39,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.constraints import verify_no_arguments
 from pallasite.dialects.derive import derive
 from pallasite.dialects.scf_regions import (
     Body,
@@ -123,6 +124,8 @@ class IfOp(IRDLOperation):
 
     def verify_(self) -> None:
         types = tuple(self.output.types)
+        verify_no_arguments(self.true_region, "the then region")
+        verify_no_arguments(self.false_region, "the else region")
         verify_yield(self.true_region, types, "the then region")
         if self.false_region.blocks:
             if len(self.false_region.blocks) > 1:

@@ -22,6 +22,7 @@ from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.constraints import verify_no_arguments
 from pallasite.dialects.scf_regions import (
     parse_body,
     parse_results,
@@ -102,8 +103,10 @@ class IndexSwitchOp(IRDLOperation):
         if len(set(cases)) != len(cases):
             raise VerifyException(f"a case occurs twice in {cases}")
         types = tuple(self.output.types)
+        verify_no_arguments(self.default_region, "the default region")
         verify_yield(self.default_region, types, "the default region")
         for case, region in zip(cases, self.case_regions, strict=True):
+            verify_no_arguments(region, f"the region of case {case}")
             verify_yield(region, types, f"the region of case {case}")
 
 
@@ -144,3 +147,4 @@ class ExecuteRegionOp(IRDLOperation):
     def verify_(self) -> None:
         if not self.region.blocks:
             raise VerifyException("expected a region with at least one block")
+        verify_no_arguments(self.region, "the region")

@@ -50,6 +50,8 @@ def _verify_position(
     """`part` is what `whole` has at a position: an element, or a vector of its last dimensions."""
     verify_dynamic_index_list(static, dynamic, DYNAMIC_INDEX)
     verify_element_types(whole, part)
+    if isinstance(part, VectorType) and not part.get_num_dims():
+        raise VerifyException(f"expected the scalar {part.element_type} as the part, got {part}")
     shape = whole.get_shape()
     kept = tuple(part.get_shape()) if isinstance(part, VectorType) else ()
     if len(static) > len(shape) or tuple(shape[len(static) :]) != kept:

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     Signedness,
     VectorType,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
@@ -30,13 +31,15 @@ from pallasite.diagnostics import Diagnostic, Note, VerifyError
 from pallasite.dialects.alike import keeps_rules
 from pallasite.dialects.func import CallOp, FuncOp, broken_function_rule, symbols_in
 from pallasite.dialects.locations import nearest_location, source_location
-from pallasite.dialects.memref import GlobalOp
+from pallasite.dialects.memref import AllocaOp, GlobalOp
 from pallasite.dialects.tpu.attrs import TiledLayoutAttr
 from pallasite.dialects.types import element_type, is_float
 from pallasite.dialects.walking import of_kind, operations
 
 INVALID = "invalid-operation"
 """The code of a broken rule that has none of its own."""
+_SCOPES = ("func.func", "scf.for", "memref.alloca_scope", "pallas.kernel")
+"""What gives back at its end what is allocated in it."""
 _UNEXPECTED = re.compile(r"Unexpected attribute (?=\S)")
 _PYTHON_CLASS = re.compile(r"'<class '(?:\w+\.)*(\w+)'>'")
 """How some of upstream's constraints name the kind of an attribute."""
@@ -52,6 +55,7 @@ def verify(module: ModuleOp) -> None:
         raise _located(module, error) from error
     _check_types(module)
     _check_symbols(module)
+    _check_allocations(module)
     _check_calls(module)
     _check_region(module.body, set())
 
@@ -135,6 +139,18 @@ def _check_symbols(module: ModuleOp) -> None:
         rule = broken_function_rule(op) if isinstance(op, FuncOp) else None
         if rule is not None:
             raise _broken(op, rule)
+
+
+def _check_allocations(module: ModuleOp) -> None:
+    """Memory is taken inside what gives it back at its end."""
+    for op in of_kind(module, AllocaOp):
+        home = op.parent_op()
+        while home is not None and home.name not in _SCOPES:
+            home = home.parent_op()
+        if home is None:
+            raise _broken(op, "memory is allocated inside a function")
+        if op.alignment is not None and op.alignment.type != i64:
+            raise _broken(op, f"expected an alignment of type i64, got {op.alignment}")
 
 
 def _check_calls(module: ModuleOp) -> None:

@@ -8,10 +8,12 @@ driver as a `Diagnostic` that knows the source line of the op.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation
+from xdsl.traits import is_side_effect_free
 
 from pallasite.diagnostics import DEFECT, Diagnostic, ExecutionError, Note, Unsupported
 from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
@@ -99,6 +101,8 @@ def meaning_of(op: Operation, facts: Facts) -> tuple[Callable[..., Any], bool, b
     """(fn, is an effect, may block) of `op`; raises `Unsupported` if nothing says what it means."""
     entry = lookup(op)
     if entry is None:
+        if _may_be_left_out(op):
+            return partial(_nothing, len(op.results)), False, False
         raise _unknown(op)
     return located_at(op, entry.factory, op, facts), entry.effect, entry.blocking
 
@@ -168,8 +172,20 @@ def check_known(functions: dict[str, FuncOp], name: str) -> None:
         for op in functions[name].body.walk():
             if isinstance(op, CallOp):
                 waiting.append(op.callee.root_reference.data)
-            if not isinstance(op, STRUCTURE) and lookup(op) is None:
+            if isinstance(op, STRUCTURE) or lookup(op) is not None:
+                continue
+            if not _may_be_left_out(op):
                 raise _unknown(op)
+
+
+def _may_be_left_out(op: Operation) -> bool:
+    """Whether nothing can tell that `op` did not run, as for what lowering drops as dead."""
+    return is_side_effect_free(op) and not any(result.uses for result in op.results)
+
+
+def _nothing(results: int, *operands: Any) -> Any:
+    """Something in the place of results that nobody uses."""
+    return (None,) * results if results > 1 else None
 
 
 def _unknown(op: Operation) -> Unsupported:

@@ -33,6 +33,7 @@ from xdsl.ir import Block, Operation
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
 from pallasite.dialects.kernel import functions_of
+from pallasite.dialects.memref import MemRef
 from pallasite.dialects.scf import (
     ConditionOp,
     ExecuteRegionOp,
@@ -136,7 +137,8 @@ class MeaningFunctions(InterpreterFunctions):
         def run(_: Any, interpreter: Interpreter, op: Operation, args: Values) -> OpImplResult:
             return OpImplResult(run_op(interpreter, op, args), None)
 
-        return [(op_class, run) for op_class in registered()]
+        # Those of `memref` without a meaning are left out where nobody uses their results.
+        return [(op_class, run) for op_class in {*registered(), *MemRef.operations}]
 
 
 @register_impls

@@ -20,6 +20,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.constraints import verify_no_arguments
 from pallasite.dialects.tpu.base import ANY, I32_ATTR, STRING_ATTR, TpuOp, operand, operands
 from pallasite.dialects.types import is_float
 
@@ -72,7 +73,8 @@ class TraceOp(TpuOp):
 
 
 def check_yielded(op: RegionOp | TraceOp) -> None:
-    """What the body yields are the results."""
+    """What the body yields are the results; nothing is passed to it."""
+    verify_no_arguments(op.body, "the body")
     # A body without a block, or without its end, is complete: it yields nothing.
     last = op.body.blocks[-1].last_op if op.body.blocks else None
     yielded = last.operand_types if isinstance(last, YieldOp) else ()

@@ -64,6 +64,7 @@ def gather(base: str = REF, indices: str = I32, mask: str = I1, other: str = F32
     return case("vector.gather", operands, "", [F32], error)
 
 
+POINT = "static_position = array<i64: 0, 0>"
 BOX = "offsets = [0, 0], strides = [1, {}]"
 VECTOR = [
     contract("f32", "f32", "f32"),
@@ -117,10 +118,21 @@ VECTOR = [
     case("vector.insert_strided_slice", ["vector<8x1xf32>", F32], BOX.format(1), [F32]),
     case("vector.insert_strided_slice", ["vector<8x1xf32>", "f32"], BOX.format(1), ["f32"],
          "vector"),
+    case("vector.extract", [F32], POINT, ["f32"]),
+    case("vector.extract", [F32], POINT, ["vector<f32>"], "expected the scalar f32"),
+    case("vector.insert", ["f32", F32], POINT, [F32]),
+    case("vector.insert", ["vector<f32>", F32], POINT, [F32], "expected the scalar f32"),
 ]  # fmt: skip
 
+NO_SIZES = "operandSegmentSizes = array<i32: 0, 0>"
 TURNED = "permutation = affine_map<(i, j) -> (j, i)>"
 MEMREF = [
+    *(
+        case("memref.alloca", [], f"alignment = {number}, {NO_SIZES}", [REF], error)
+        for number, error in (
+            ("8 : i64", None), ("3 : i64", "not a power of 2"), ("8 : i32", "of type i64"),
+        )
+    ),
     case("memref.cast", [REF], "", [f"memref<?x128xf32, {VMEM}>"]),
     case("memref.cast", [REF], "", [f"memref<?x128xf32, strided<[?, ?], offset: ?>, {VMEM}>"]),
     case("memref.cast", [REF], "", ["memref<?x128xf32>"], "one memory space"),
@@ -134,6 +146,20 @@ MEMREF = [
          ["memref<128x8xf32, strided<[1, 128]>>"], "one element type"),
     case("memref.transpose", [REF], TURNED, ["memref<128x8xf32, strided<[1, 128]>>"],
          "one memory space"),
+    *(
+        case("memref.transpose", [source], TURNED, [result], error)
+        for source, result, error in (
+            ("memref<8x128xf32>", "memref<128x8xf32>", "expected layout strided<[1, 128]>, got"),
+            ("memref<1x128xf32>", "memref<128x1xf32>", "expected layout strided<[1, 128]>, got"),
+            ("memref<8x?xf32>", "memref<?x8xf32, strided<[1, ?]>>", None),
+            ("memref<8x4xf32, strided<[9, 1], offset: 3>>",
+             "memref<4x8xf32, strided<[1, 9], offset: 3>>", None),
+            ("memref<8x4xf32, strided<[9, 1], offset: 3>>",
+             "memref<4x8xf32, strided<[1, 9]>>", "expected layout"),
+        )
+    ),
+    case("memref.transpose", ["memref<8x4xf32>"], "permutation = affine_map<(i, j) -> (i, j)>",
+         ["memref<8x4xf32>"]),
 ]  # fmt: skip
 
 ALIGNED = [
@@ -165,6 +191,7 @@ def memory(attribute: str) -> str:
     return f'"memref.global"() <{{sym_name = "g", type = memref<4xf32>, {attribute}}}> : () -> ()'
 
 
+MADE = "%m = memref.alloca() : memref<4xf32>"
 SYMBOLS = [
     (function(""), None),
     (function("arg_attrs = [{tpu.x = 1 : i32}], res_attrs = []"), None),
@@ -180,7 +207,41 @@ SYMBOLS = [
     (f"func.func @h() {{ {memory('constant')} func.return }}", "symbols belong to a module, not"),
     (f"func.func @h() {{ {function('')} func.return }}", "symbols belong to a module, not to func"),
     (f"builtin.module {{ {function('')} }}", None),
+    (MADE, "memory is allocated inside a function"),
+    (f"func.func @h() {{ {MADE} func.return }}", None),
+    (f"builtin.module {{ {MADE} }}", "memory is allocated inside a function"),
+    (f"%c = arith.constant true scf.if %c {{ {MADE} }}", "memory is allocated inside a function"),
+    (f"%c = arith.constant 1 : index scf.for %i = %c to %c step %c {{ {MADE} }}", None),
+    (f'"tpu.region"() ({{ {MADE} tpu.yield }}) : () -> ()', "memory is allocated inside"),
 ]  # fmt: skip
+
+BODY = "^bb0(%x: i32): scf.yield"
+TRACED = 'level = 1 : i32, message = "x"'
+REGIONS = [
+    (f'"scf.if"(%c) ({{ {BODY} }}, {{}}) : (i1) -> ()', True),
+    (f'"scf.if"(%c) ({{ scf.yield }}, {{ {BODY} }}) : (i1) -> ()', True),
+    (f'"scf.execute_region"() ({{ {BODY} }}) : () -> ()', True),
+    *(
+        (f'"scf.index_switch"(%i) <{{cases = array<i64: 1>}}> ({{ {one} }}, {{ {two} }})'
+         " : (index) -> ()", False)
+        for one, two in ((BODY, "scf.yield"), ("scf.yield", BODY))
+    ),
+    ('"tpu.region"() ({ ^bb0(%x: i32): tpu.yield }) : () -> ()', False),
+    (f'"tpu.trace"() <{{{TRACED}}}> ({{ ^bb0(%x: i32): tpu.yield }}) : () -> ()', False),
+]  # fmt: skip
+"""Regions with an argument that nothing passes, and whether jaxlib refuses them, too."""
+
+
+@pytest.mark.parametrize(("text", "refused"), REGIONS)
+def test_nothing_is_passed_to_a_region(text: str, refused: bool) -> None:
+    with pytest.raises(VerifyError, match=r"to have no arguments, got \(i32\)"):
+        pallasite.parse(f"func.func @f(%c: i1, %i: index) {{ {text} return }}")
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize(("text", "refused"), REGIONS)
+def test_jaxlib_on_arguments_of_regions(text: str, refused: bool) -> None:
+    assert is_taken(f"func.func @f(%c: i1, %i: index) {{ {text} return }}") != refused
 
 
 @pytest.mark.parametrize(("text", "error"), SYMBOLS)

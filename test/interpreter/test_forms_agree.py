@@ -46,3 +46,32 @@ def test_time_goes_by_the_signals_of_other_devices(form: str) -> None:
     ).profile
     assert profile is not None and profile["ici_bytes"] == 4 * 8 * 128 * 4
     assert profile["seconds"] > profile["ici_seconds"] > 0
+
+
+REF = "memref<8x128xf32, #tpu.memory_space<vmem>>"
+UNUSED = {
+    "transpose": f"memref.transpose %x (i, j) -> (j, i) : {REF} to "
+    "memref<128x8xf32, strided<[1, 128]>, #tpu.memory_space<vmem>>",
+    "address": f'"memref.extract_aligned_pointer_as_index"(%x) : ({REF}) -> index',
+    "collapse": f"memref.collapse_shape %x [[0, 1]] : {REF} into "
+    "memref<1024xf32, #tpu.memory_space<vmem>>",
+}
+
+
+@pytest.mark.parametrize("driver", ["compiled", "reference"])
+@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles", "vreg"])
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_nobody_uses_need_not_have_a_meaning(name: str, form: str, driver: Any) -> None:
+    module = read(
+        f"""func.func @main(%x: {REF}, %o: {REF}) attributes {{
+          tpu.core_type = #tpu.core_type<tc>}} {{
+          %c = arith.constant 0 : index
+          %unused = {UNUSED[name]}
+          %v = vector.load %x[%c, %c] : {REF}, vector<8x128xf32>
+          vector.store %v, %o[%c, %c] : {REF}, vector<8x128xf32>
+          return
+        }}""".encode(),
+        "kernel.mlir",
+    )
+    x = np.arange(1024, dtype=np.float32).reshape(8, 128)
+    assert np.array_equal(simulate(module, [x], form=form, driver=driver).outputs[0][-1], x)
