@@ -97,10 +97,16 @@ def type_text(type: TensorType[Attribute]) -> str:
 
 
 def as_array(value: Any, what: str) -> Array:
-    """`value` as NumPy sees it; a `UsageError` if it has no shape."""
+    """`value` as NumPy sees it; a `UsageError` if it has no shape, or is masked."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise UsageError(
+            "array-mismatch",
+            f"expected an array for {what}, got a masked one",
+            notes=[Note("a kernel sees every element: fill in what is masked, array.filled(0)")],
+        )
     try:
         return np.asarray(value)
-    except ValueError as error:
+    except Exception as error:  # an object's own way of becoming an array may raise anything
         raise UsageError("array-mismatch", f"expected an array for {what}: {error}") from error
 
 

@@ -162,6 +162,13 @@ def test_what_a_module_records_is_not_said_again() -> None:
 X = np.zeros((16, 256), np.float32)
 
 
+class NoArray:
+    """What cannot become an array although it says it could."""
+
+    def __array__(self, *how: Any) -> Any:
+        raise RuntimeError("cannot")
+
+
 @pytest.mark.parametrize(
     ("message", "options"),
     [
@@ -170,6 +177,8 @@ X = np.zeros((16, 256), np.float32)
         ("expected a list of inputs, got None", {"inputs": None}),
         ("expected a list of inputs, got ", {"inputs": (x for x in [X] * 1000)}),
         ("expected an array for an input", {"inputs": [[[1], [1, 2]], X]}),
+        ("expected an array for an input: cannot", {"inputs": [X, NoArray()]}),
+        ("expected an array for an input, got a masked one", {"inputs": [X, np.ma.masked_array(X, X > 0)]}),
         ("expected a list of inputs for each device, got 3", {"inputs": 3, "devices": 2}),
         ("expected a list of inputs, got None", {"inputs": [[X, X], None], "devices": 2}),
         ("expected checks of race, init, bounds, sync, all, got 3", {"checks": 3}),
