@@ -2,8 +2,9 @@
 
     python benchmarks/compile_cost.py --corpus PATH
 
-Writes docs/compile_cost.md. Modules are not verified between passes. Times are processor times of
-one run on one computer; what must hold anywhere are operation counts and ratios between sizes.
+Writes docs/compile_cost.md; with `--only NAMES`, prints the table of those kernels. Modules are not
+verified between passes. Times are processor times of one run on one computer; what must hold
+anywhere are operation counts and ratios between sizes.
 """
 
 from __future__ import annotations
@@ -186,19 +187,24 @@ def shares(costs: list[Cost]) -> str:
     return table(("pass", "ms, all kernels", "%"), rows)
 
 
-def page(costs: dict[str, tuple[Cost, Cost]], by_size: str, planned: str) -> str:
-    """The page from the costs of the corpus and two tables."""
+def by_kernel(costs: dict[str, tuple[Cost, Cost]]) -> str:
+    """The table of the corpus, the slowest kernel first."""
     slowest = sorted(costs.items(), key=lambda item: -item[1][0].to_tiles)
     rows = [
         (name, round(first.to_tiles * 1e3, 1), round(later.to_tiles * 1e3, 1),
          round(later.to_vregs * 1e3, 1), later.register_ops, rate([later]))
         for name, (first, later) in slowest
     ]  # fmt: skip
-    first, later = zip(*costs.values(), strict=True)
-    large = [c for c in later if c.register_ops >= 200]
     header = (
         "kernel", "first ms to tiles", "ms to tiles", "ms to vreg", "register ops", "ops per s",
     )  # fmt: skip
+    return table(header, rows)
+
+
+def page(costs: dict[str, tuple[Cost, Cost]], by_size: str, planned: str) -> str:
+    """The page from the costs of the corpus and two tables."""
+    first, later = zip(*costs.values(), strict=True)
+    large = [c for c in later if c.register_ops >= 200]
     over = sum(c.to_tiles >= 0.1 for c in first)
     return f"""# What lowering costs
 
@@ -236,14 +242,17 @@ pay mostly for their scalar operations).
 
 {shares(list(later))}
 
-{table(header, rows)}
+{by_kernel(costs)}
 """
 
 
 def main() -> None:
-    """Measures, and writes the page."""
+    """Measures, and writes the page; of some kernels only, prints their table."""
     options = arguments("Measures the cost of lowering.")
     costs = measured(kernels(options))
+    if options.only:
+        print(by_kernel(costs))
+        return
     publish(options, "compile_cost.md", page(costs, by_size(), planning()))
 
 
