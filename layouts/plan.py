@@ -21,6 +21,9 @@ from pallasite.layouts.planner.lines import Array
 
 Shape = tuple[int, ...]
 Format = Literal["compressed", "interleaved"]
+Way = Literal["masks", "differences", "pack"]
+"""How groups of elements are interleaved: each operand is masked; both results share the masked
+differences of the operands; or the lower halves of words are packed."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,28 @@ class Or(Step):
 
 
 @dataclass(frozen=True)
+class Interleave(Step):
+    """Groups of `width` elements of two words by turns: of both the even ones, or the `odd` ones.
+
+    If `odd` is o, groups 2i and 2i + 1 of the result are group 2i + o of the first and of the
+    second operand.
+    """
+
+    width: int
+    odd: bool
+    way: Way
+    halves: bool
+    """Whether a group is half a word, so that a shift leaves nothing to clear."""
+
+    @property
+    def each(self) -> int:
+        """How many instructions it takes for a register."""
+        if self.way == "pack":
+            return 1
+        return 3 if self.halves or self.way == "differences" else 4
+
+
+@dataclass(frozen=True)
 class Unpack(Step):
     """Part `index` of packed registers, one element per word."""
 
@@ -306,4 +331,6 @@ def instructions(step: Step, value: Value) -> int:
     if isinstance(step, TransposeBlocks):
         # One group per 128x128 block: 16 / elements row blocks of the result.
         return value.registers * value.elements // 16
+    if isinstance(step, Interleave):
+        return value.registers * step.each
     return value.registers

@@ -43,6 +43,9 @@ class Costs:
     interleaved_bits: int = 16
     """Narrowest element that interleaved pack and unpack take; 32 means none."""
     transpose_bits: frozenset[int] = frozenset({8, 16, 32})
+    masked_bits: int = 8
+    """Narrowest elements that masks tell apart: the compiler makes one choice between wider ones of
+    what clears the others in both operands."""
     cross_lane: float = 3.0
     grid_instruction: float = 0.5
     copies: int = 1
@@ -73,6 +76,7 @@ class Costs:
             sublane_gather=target.sublane_gather,
             interleaved_bits=target.interleaved_pack_bits,
             transpose_bits=target.transpose_bits,
+            masked_bits=32 // target.max_mask_subelements,
         )
 
     def merge(self, pattern: Sequence[int]) -> int:

@@ -16,6 +16,7 @@ from pallasite.layouts.plan import (
     GatherLanes,
     GatherSublanes,
     GridReshape,
+    Interleave,
     KeepElements,
     Or,
     Pack,
@@ -155,6 +156,8 @@ def _by_words(step: Step, operands: list[Array]) -> Array:
             return result
         case Or():
             return _either(first, operands[1])
+        case Interleave():
+            return _interleave(first, operands[1], step)
         case Unpack():
             return _unpack(first, step)
         case Pack():
@@ -174,6 +177,12 @@ def _shuffle(operands: list[Array], pattern: tuple[int, ...]) -> Array:
 def _either(first: Array, second: Array) -> Array:
     both = np.where(first == second, first, UNDEFINED)
     return np.where(first == ZERO, second, np.where(second == ZERO, first, both))
+
+
+def _interleave(first: Array, second: Array, step: Interleave) -> Array:
+    groups = (*first.shape[:-1], -1, 2, step.width)
+    taken = [x.reshape(groups)[..., int(step.odd), :] for x in (first, second)]
+    return np.stack(taken, -2).reshape(first.shape)
 
 
 def _pack(operands: list[Array], step: Pack) -> Array:

@@ -11,6 +11,7 @@ from pallasite.layouts.plan import (
     RENAMING,
     GatherLanes,
     GatherSublanes,
+    Interleave,
     KeepElements,
     Or,
     Pack,
@@ -250,6 +251,8 @@ def _made(program: Program, step: Step, operands: list[int]) -> int:
             return program.keep(first, step.mask)
         case Or():
             return program.either(first, operands[1])
+        case Interleave():
+            return program.interleave(first, operands[1], step.width, step.odd, step.way)
         case Unpack():
             return program.unpack(first, step.index, step.format)
         case Pack():

@@ -13,6 +13,7 @@ import numpy as np
 from pallasite.layouts.plan import (
     GatherLanes,
     GatherSublanes,
+    Interleave,
     KeepElements,
     Or,
     Pack,
@@ -160,6 +161,11 @@ def _by_words(step: Step, points: Points) -> Iterator[tuple[int, Points]]:
         case Or():
             yield first, points
             yield step.operands[1], points
+        case Interleave():
+            which = points.element // step.width % 2
+            taken = points.moved(element=points.element + (int(step.odd) - which) * step.width)
+            yield first, taken.only(which == 0)
+            yield step.operands[1], taken.only(which == 1)
         case _:
             yield first, points
 

@@ -18,6 +18,7 @@ from pallasite.layouts.plan import (
     GridConcat,
     GridReshape,
     GridTake,
+    Interleave,
     KeepElements,
     Or,
     Pack,
@@ -31,6 +32,7 @@ from pallasite.layouts.plan import (
     TransposeBlocks,
     Unpack,
     Value,
+    Way,
     Words,
 )
 from pallasite.layouts.planner.budget import Budget
@@ -292,6 +294,12 @@ class Program(Budget):
         """The bitwise or of two values."""
         a, b = self.words(a), self.words(b)
         return self.add(Or((a, b)), self.values[a])
+
+    def interleave(self, a: int, b: int, width: int, odd: bool, way: Way) -> int:
+        """Groups of `width` elements of words of `a` and `b` by turns, as `Interleave` says."""
+        a, b = self.words(a), self.words(b)
+        halves = 2 * width == self.values[a].elements
+        return self.add(Interleave((a, b), width, odd, way, halves), self.values[a])
 
     def unpack(self, value: int, index: int, format: Format) -> int:
         """Part `index` of packed registers, with one element per word."""

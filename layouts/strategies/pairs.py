@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pallasite.layouts.move import Move
+from pallasite.layouts.plan import Way
 from pallasite.layouts.planner.costs import Costs
-from pallasite.layouts.planner.fields import Field
 from pallasite.layouts.planner.lines import Array, distinct_values
 from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.solve import solve
@@ -200,7 +200,7 @@ def _packed(
     different, _, which = unique_rows(registers)
     words = [program.take(x, column) for column in different.T]
     place = places.max(1)
-    exchanged = _exchanged(program, words, distinct_values(place).tolist())
+    exchanged = _exchanged(program, words, distinct_values(place).tolist(), costs)
     for part, value in exchanged.items():
         members = place == part
         position[members] = at + which[members]
@@ -209,32 +209,34 @@ def _packed(
     return program.take(program.concat(pieces), position)
 
 
-def _exchanged(program: Program, words: list[int], wanted: list[int]) -> dict[int, int]:
+def _exchanged(
+    program: Program, words: list[int], wanted: list[int], costs: Costs
+) -> dict[int, int]:
     """Element e of value number p is element p of `words[e]`, for the numbers that are `wanted`."""
     packing = len(words)
-    bits = 32 // packing
-    ones = (1 << bits) - 1
     numbers = np.arange(packing)
     values = [program.words(w) for w in words]
     distance = 1
     while distance < packing:
-        kept = int((ones << numbers[(numbers & distance) == 0] * bits).sum())
-        lower, upper = (Field((mask, 0, 0, 0)) for mask in (kept, kept << distance * bits))
-        # What is shifted out of the word needs no mask.
-        last = 2 * distance == packing
         # The numbers have bits of places already, from the lowest to this one.
         reached = 2 * distance - 1
         some = {part & reached for part in wanted}
         after = list(values)
         for low in numbers[(numbers & distance) == 0].tolist():
-            high = low + distance
-            a, b = values[low], values[high]
-            if low & reached in some:
-                up = b if last else program.keep(b, lower)
-                after[low] = program.either(program.keep(a, lower), program.shift(up, distance))
-            if high & reached in some:
-                down = program.shift(a, -distance)
-                down = down if last else program.keep(down, lower)
-                after[high] = program.either(down, program.keep(b, upper))
+            pair = low, low + distance
+            chosen = [odd for odd, part in enumerate(pair) if part & reached in some]
+            a, b = (values[part] for part in pair)
+            for odd in chosen:
+                way = _way(distance, packing, bool(odd), len(chosen), costs)
+                after[pair[odd]] = program.interleave(a, b, distance, bool(odd), way)
         values, distance = after, 2 * distance
     return {part: values[part] for part in wanted}
+
+
+def _way(width: int, packing: int, odd: bool, results: int, costs: Costs) -> Way:
+    """How groups of `width` elements are interleaved for so many results of two registers."""
+    bits = width * 32 // packing
+    if 2 * width == packing:
+        # Packing half words drops the upper ones, and those are the odd ones.
+        return "masks" if odd or costs.interleaved_bits > bits else "pack"
+    return "differences" if results == 2 and bits < costs.masked_bits else "masks"

@@ -34,6 +34,7 @@ from pallasite.layouts.plan import (
     GridSlice,
     GridTake,
     GridTranspose,
+    Interleave,
     KeepElements,
     Or,
     Pack,
@@ -200,11 +201,48 @@ class _Emitter(IndexRegisters):
                 made = arith.AndIOp(first, self.field(step.mask, value.grid))
             case Or():
                 made = arith.OrIOp(first, operands[1])
+            case Interleave():
+                return self._interleaved(step, first, operands[1], value)
             case TransposeBlocks():
                 made = grid.TransposeBlocksOp(first)
             case _:
                 raise TypeError(f"no operation for {type(step).__name__}")
         return self._insert(made)
+
+    def _interleaved(
+        self, step: Interleave, first: SSAValue, second: SSAValue, value: Value
+    ) -> SSAValue:
+        """In words; the differences that both results need are made once."""
+        kind, bits = self.type(value), step.width * self._plan.bits
+        if step.way == "pack":
+            halves = vector_of(IntegerType(16), (*value.grid, *register_shape(16)))
+            properties: dict[str, Attribute] = {
+                "pack_format": tpu.PackFormatAttr(PackFormat.INTERLEAVED),
+                "positions": _ints(range(2)),
+            }
+            made = tpu.PackSubelementsOp(
+                operands=[[first, second]], result_types=[halves], properties=properties
+            )
+            packed = self._insert(made)
+            return self._insert(tpu.BitcastVregOp(operands=[packed], result_types=[kind]))
+        amount = self.constant(bits, kind)
+        even = sum((1 << bits) - 1 << place for place in range(0, 32, 2 * bits))
+        lower, upper = (self.constant(mask, kind) for mask in (even, even << bits))
+        if step.way == "differences":
+            key = ("differences", first, second, step.width)
+            down = self.once(("shifted", *key), lambda: arith.ShRUIOp(first, amount))
+            other = self.once(("other", *key), lambda: arith.XOrIOp(down, second))
+            kept = self.once(key, lambda: arith.AndIOp(other, lower))
+            if step.odd:
+                return self._insert(arith.XOrIOp(second, kept))
+            return self._insert(arith.XOrIOp(first, self._insert(arith.ShLIOp(kept, amount))))
+        if step.odd:
+            down = self._insert(arith.ShRUIOp(first, amount))
+            down = down if step.halves else self._insert(arith.AndIOp(down, lower))
+            return self._insert(arith.OrIOp(down, self._insert(arith.AndIOp(second, upper))))
+        up = self._insert(arith.ShLIOp(second, amount))
+        up = up if step.halves else self._insert(arith.AndIOp(up, upper))
+        return self._insert(arith.OrIOp(self._insert(arith.AndIOp(first, lower)), up))
 
     def _columns(
         self, source: SSAValue, lanes: Sequence[int], kind: AnyVector, register: Sequence[int]

@@ -148,6 +148,19 @@ def test_elements_of_a_word_from_several_registers(
     check(moving.Case(move, lambda x: x.transpose(permutation)), target, TYPES[bits][0], 0)
 
 
+@pytest.mark.parametrize(
+    ("bits", "target", "each"), [(8, "v4", 6), (8, "v5e", 6), (4, "v4", 9), (4, "v6e", 9)]
+)
+def test_registers_exchange_elements_of_words(bits: int, target: str, each: int):
+    """Two results of two registers share work, or half words are packed."""
+    shape = (256 // bits, 256 // bits, 128)
+    layout = VectorLayout.native(3, bits)
+    move = Move.transpose((layout, shape), layout, (1, 0, 2))
+    made = plan(move, Costs.of(get_target(target)))
+    assert made.count()["Interleave"] == each * layout.register_count(shape)
+    check(moving.Case(move, lambda x: x.transpose((1, 0, 2))), target, TYPES[bits][0], 0)
+
+
 @pytest.mark.parametrize("target", ["v4", "v5e"])
 @pytest.mark.parametrize(
     "shape", [(8, 200, 20), (12, 64, 20), (10, 43, 20), (16, 40, 130)], ids=str
