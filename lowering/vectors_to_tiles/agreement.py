@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.loading import is_loaded, load_slots
 from pallasite.lowering.vectors_to_tiles.relayout import relayout_cost
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free, is_splat
 
@@ -38,9 +39,11 @@ def meet(
     """
     operands = [c.tiled(value) for value in values]
     shape, first = operands[0].shape, operands[0].layout
-    if first.bits == bits and all(operand.layout == first for operand in operands):
+    alike = first.bits == bits and all(operand.layout == first for operand in operands)
+    fuller = _fuller(values, bits, c)
+    if alike and not fuller:
         return first
-    candidates = _candidates(operands, bits, only_stored)
+    candidates = [*_candidates(operands, bits, only_stored), *fuller]
     if len(candidates) == 1:
         return candidates[0]
     best, least = candidates[0], math.inf
@@ -50,6 +53,8 @@ def meet(
             # Plans of large movements take longest, and where they are not needed nobody asks.
             if cost >= least:
                 break
+            if fuller and c.tiled(value).layout == layout:
+                cost += loading_cost(c.tiled(value), c)
             cost += moving_cost(value, layout, c)
         if cost < least:
             best, least = layout, cost
@@ -64,9 +69,32 @@ def moving_cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
     smaller = c.smaller(value)
     if smaller is not None and (cost := smaller.cost(layout)) is not None:
         return cost
-    if c.served(value, layout) is not None:
-        return layout.register_count(held.shape)
+    served = c.served(value, layout)
+    if served is not None:
+        return layout.register_count(held.shape) * load_slots(served, c)
     return relayout_cost(held.layout, held.shape, layout, c)
+
+
+def loading_cost(held: Tiled, c: Converter) -> float:
+    """What loading `held` takes, in register operations, if it comes from memory as it is."""
+    if not is_loaded(held.grid):
+        return 0.0
+    return float(held.layout.register_count(held.shape) * load_slots(held.grid, c))
+
+
+def _fuller(values: Sequence[SSAValue], bits: int, c: Converter) -> list[VectorLayout]:
+    """Rows that fill registers of a row each, where memory may serve them together."""
+    if not any(is_loaded(c.tiled(value).grid) for value in values):
+        return []
+    found: dict[VectorLayout, None] = {}
+    for held in map(c.tiled, values):
+        layout, rank = held.layout, len(held.shape)
+        if rank < 2 or layout.lane_dim != rank - 1 or layout.extents(held.shape)[0] != 1:
+            continue
+        full = VectorLayout.native(rank, bits, 0, layout.column)
+        if full.register_count(held.shape) < layout.register_count(held.shape):
+            found[full] = None
+    return list(found)
 
 
 def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:

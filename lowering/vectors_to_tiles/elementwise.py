@@ -73,7 +73,7 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
     width = bits.pop()
     alike = [v for v in values if c.tiled(v).layout.bits == width]
     layout = (
-        meet(alike, width, c, only_stored=partial(_only_stored, op.results[0]))
+        meet(alike, width, c, only_stored=partial(only_stored, op.results[0]))
         if alike
         else VectorLayout.native(len(vectors[0].shape), width)
     )
@@ -91,7 +91,7 @@ def _by_element() -> frozenset[type[Operation]]:
     return frozenset((*elementwise_kinds(), *CASTS))
 
 
-def _only_stored(value: SSAValue) -> bool:
+def only_stored(value: SSAValue) -> bool:
     """Whether `value` and what is computed of its elements are stored and used for nothing else."""
     seen, left = {value}, [value]
     while left:

@@ -151,9 +151,20 @@ def slots(stride: int, c: Converter) -> int:
     return times if times == 1 else _WAIT * times
 
 
-def load_slots(value: SSAValue, c: Converter) -> int:
-    """`slots` for loading a register of `value`, a load."""
+def _origin(value: SSAValue) -> object:
+    """What makes the registers of `value`, or the first of them."""
     op = value.owner
     while isinstance(op, Renaming | grid.ConcatOp):
         op = op.operands[0].owner
+    return op
+
+
+def is_loaded(value: SSAValue) -> bool:
+    """Whether the registers of `value` are loaded, and so may be loaded otherwise."""
+    return isinstance(_origin(value), tpu.LoadOp)
+
+
+def load_slots(value: SSAValue, c: Converter) -> int:
+    """`slots` for loading a register of `value`, a load."""
+    op = _origin(value)
     return slots(op.sublane_stride.value.data, c) if isinstance(op, tpu.LoadOp) else 1

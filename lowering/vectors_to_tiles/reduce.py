@@ -30,6 +30,8 @@ from pallasite.lowering.vectors_to_tiles.agreement import agree
 from pallasite.lowering.vectors_to_tiles.casts import narrow, side_by_side, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.dense import columns_mask
+from pallasite.lowering.vectors_to_tiles.elementwise import only_stored
+from pallasite.lowering.vectors_to_tiles.folded_rows import with_rows_apart
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, as_native, grid_type
 from pallasite.passes.two_values import any_of, choice, kind_of, neutral_value
 
@@ -52,7 +54,11 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     """Any set of dimensions; a reduced sublane or lane axis leaves its result replicated there."""
     kind = kind_of(op)
     dims = [int(d) for d in op.reduction_dims.get_values()]
-    held = _folded_choice(op, dims, kind, c) or _reducible(op.source, dims, c)
+    held = (
+        _folded_choice(op, dims, kind, c)
+        or with_rows_apart(op.source, dims, c, only_stored=partial(only_stored, op.results[0]))
+        or _reducible(op.source, dims, c)
+    )
     element = held.element
     if kind in ("maximumf", "minimumf") and held.layout.bits == 16:
         held = _folded_blocks(held, dims, combiner(kind).name, c)
