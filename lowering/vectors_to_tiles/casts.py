@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.grid_base import grid_of
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, vector_of
-from pallasite.layouts.registers import LANES, packing, register_shape
+from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet
 from pallasite.lowering.vectors_to_tiles.blocks import (
@@ -38,6 +38,7 @@ from pallasite.lowering.vectors_to_tiles.blocks import (
 )
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.elementwise import lower_in_layout
+from pallasite.lowering.vectors_to_tiles.flat_rows import offer_rows
 from pallasite.lowering.vectors_to_tiles.stacked import stack
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 
@@ -72,6 +73,7 @@ def lower_cast(op: Operation, c: Converter) -> None:
         c.define(result, value, layout)
         c.offer(result, partial(side_by_side, held, element_of(result), c))
         c.offer_form("stacked", result, partial(stack, held, element_of(result), c))
+        offer_rows(result, held, element_of(result), c)
     c.retire(op)
 
 
@@ -106,10 +108,11 @@ def widen(
     ratio = bits // layout.bits
     new_rows = layout.native_rows // ratio
     tiles = not layout.is_native and new_rows % layout.tile_rows == 0
-    if not (layout.is_native or tiles):
+    halves = not layout.is_native and layout.tile_rows % new_rows == 0 and not tiles
+    if not (layout.is_native or tiles or halves):
         layout = VectorLayout.native(len(held.shape), layout.bits)
         held = c.relayout(held, layout)
-    parts = 1 if layout.row is None and not tiles else ratio
+    parts = 1 if layout.row is None and layout.is_native else ratio
     grid_shape = grid_of(held.grid)
     piece = vector_of(element, (*grid_shape, *register_shape(bits)))
     unpacked = [_unpack(held.grid, part, piece, signed, c) for part in range(parts)]
@@ -117,6 +120,8 @@ def widen(
         skip, column = divmod(layout.column or 0, layout.block[1] // ratio)
         wide = replace(layout, bits=bits, column=None if layout.column is None else column)
         return interleave_columns(unpacked, skip, wide.grid_shape(held.shape), c), wide
+    if halves:
+        return _widened_tiles(unpacked, held, bits, c)
     if layout.row is None:
         wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, None, layout.column)
         return unpacked[0], wide
@@ -125,6 +130,23 @@ def widen(
     whole = interleave(unpacked, grid_shape, c)
     shape = wide.grid_shape(held.shape)
     return rows_of(whole, skip, shape, c), wide
+
+
+def _widened_tiles(
+    parts: list[SSAValue], held: Tiled, bits: int, c: Converter
+) -> tuple[SSAValue, VectorLayout]:
+    """Registers of `parts` of registers of tiles, each of which fills several of them: blocks of
+    rows of the first tile, then those of the next."""
+    layout, blocks = held.layout, grid_of(held.grid)
+    wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, 0, 0)
+    unit = layout.tile_rows // wide.tile_rows
+    tiles = [interleave(parts[k : k + unit], blocks, c) for k in range(0, len(parts), unit)]
+    skip, row = (0, None) if layout.row is None else divmod(layout.row, wide.tile_rows)
+    first, column = (0, None) if layout.column is None else divmod(layout.column, LANES)
+    wide = wide.with_offsets(row, column)
+    shape = wide.grid_shape(held.shape)
+    whole = (*shape[:-2], unit * blocks[-2], shape[-1])
+    return rows_of(interleave_columns(tiles, first, whole, c), skip, shape, c), wide
 
 
 def _unpack(
@@ -160,6 +182,8 @@ def narrow(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAValue, Vec
         held = c.relayout(held, layout)
     if not layout.is_native or (c.dense and _is_one_tile(layout, held.shape)):
         return _narrow_tiles(held, element, c)
+    if c.dense and (rows := _rows_of_tile(layout, held.shape, bits)):
+        return _narrow_blocks(held, element, rows, c)
     packed = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, layout.row, layout.column)
     shape = layout.grid_shape(held.shape)
     target = packed.grid_shape(held.shape)
@@ -197,6 +221,36 @@ def _narrow_tiles(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAVal
     packed = replace(layout, bits=bits)
     target, ratio = packed.grid_shape(held.shape), layout.bits // bits
     sources = deal_columns(held.grid, target[-1], ratio, c)
+    return _pack(sources, grid_type(packed, held.shape, element), c), packed
+
+
+def _rows_of_tile(layout: VectorLayout, shape: Sequence[int], bits: int) -> int:
+    """The rows of tiles of `bits` that fill several registers of `layout` but only a part of one
+    that is packed, if one row of several tiles holds all; or 0."""
+    if layout.row is None or layout.column is None or layout.sublane_dim is None:
+        return 0
+    rows, columns = layout.extents(shape)
+    tile = SUBLANES
+    while tile < layout.row + rows:
+        tile *= 2
+    full = SUBLANES * packing(bits)
+    several = layout.tile_rows < tile < full and layout.column + columns > LANES
+    return tile if several else 0
+
+
+def _narrow_blocks(
+    held: Tiled, element: Attribute, rows: int, c: Converter
+) -> tuple[SSAValue, VectorLayout]:
+    """As `narrow`, into tiles of `rows` rows: all blocks of rows of one tile, then of the next."""
+    layout, bits = held.layout, bit_width(element)
+    packed = replace(layout, bits=bits, tile_rows=rows)
+    target, unit = packed.grid_shape(held.shape), rows // layout.tile_rows
+    blocks = layout.grid_shape(held.shape)
+    tiles = packed.native_rows // rows
+    dealt = [
+        deal_columns(part, target[-1], tiles, c) for part in deal(held.grid, blocks, 1, unit, c)
+    ]
+    sources = [part[tile] for tile in range(tiles) for part in dealt]
     return _pack(sources, grid_type(packed, held.shape, element), c), packed
 
 

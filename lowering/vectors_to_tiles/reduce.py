@@ -31,6 +31,7 @@ from pallasite.lowering.vectors_to_tiles.casts import narrow, side_by_side, wide
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.dense import columns_mask
 from pallasite.lowering.vectors_to_tiles.elementwise import only_stored
+from pallasite.lowering.vectors_to_tiles.flat_rows import offer_rows
 from pallasite.lowering.vectors_to_tiles.folded_rows import with_rows_apart
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, as_native, grid_type
 from pallasite.passes.two_values import any_of, choice, kind_of, neutral_value
@@ -97,6 +98,7 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     c.define(result, value, layout)
     if value is before is not wide.grid:
         c.offer(result, partial(side_by_side, wide, element, c))
+        offer_rows(result, wide, element, c)
     c.retire(op)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i32
@@ -31,6 +31,7 @@ from pallasite.lowering.vectors_to_tiles.access import (
 from pallasite.lowering.vectors_to_tiles.agreement import moving_cost
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.dense import is_storable, lanes_mask, sublanes_of
+from pallasite.lowering.vectors_to_tiles.flat_rows import rows_cost, rows_of
 from pallasite.lowering.vectors_to_tiles.loading import (
     between,
     load_registers,
@@ -101,6 +102,8 @@ def store_grid(
     if indices and mask is None and _store_stacked(op, value, plan, indices, c):
         return
     held: SSAValue | None = None
+    if mask is None and _store_flat_rows(value, plan, c):
+        return
     if indices and mask is None:
         plan, held = _chosen(value, plan, indices, c)
     held = c.in_layout(value, plan.layout) if held is None else held
@@ -348,6 +351,24 @@ def _store_flat(
             given = c.emit(grid.ReshapeOp(given, vector_of(i1, (part.count, SUBLANES, LANES))))
             mask = given if mask is None else c.emit(arith.AndIOp(mask, given))
         _emit_store(value, base, mask, between(first, last), plan, c)
+
+
+def _store_flat_rows(value: SSAValue, plan: Access, c: Converter) -> bool:
+    """A one-dimensional store, a row of words at a time, where that takes no moves and less."""
+    shape, first = shape_of(value.type), plan.layout.column
+    unit = LANES * plan.layout.packing
+    if len(shape) != 1 or first is None or first % unit:
+        return False
+    if shape[0] % unit and not plan.open_column:
+        return False
+    row, layout = rows_cost(value, c), plan.layout
+    rows = -(-shape[0] // unit)
+    if row is None or rows * row >= layout.register_count(shape) + moving_cost(value, layout, c):
+        return False
+    apart = replace(plan, steps=(unit,))
+    base = [moved(plan.base[0], first, c) if first else plan.base[0]]
+    _emit_store(rows_of(value, c), base, None, between(0, 1), apart, c)
+    return True
 
 
 def _flat_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
