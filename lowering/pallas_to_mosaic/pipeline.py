@@ -69,6 +69,7 @@ class _Expansion:
         self.c = c
         self.block = Block()
         self.build = ScalarBuilder(self.block, op.location)
+        self.synchronous = op.no_pipelining is not None
         bounds = iter(op.bounds)
         sizes: list[Scalar] = [next(bounds) if n == DYNAMIC else n for n in op.grid_shape]
         self.grid = Grid(tuple(sizes), tuple(op.offsets))
@@ -94,7 +95,11 @@ class _Expansion:
                     copy(build, array, buffer, semaphore)
                 shape = cast(MemRefType[Attribute], block.type).get_shape()
                 block.replace_all_uses_with(squeeze_to(build, buffer, shape))
-            Pipeline(build, self.grid, self.pipelined, self.outside, self._body).write(steps)
+            pipeline = Pipeline(
+                build, self.grid, self.pipelined, self.outside, self._body,
+                every_step=self.synchronous,
+            )  # fmt: skip
+            pipeline.write(steps)
             for _, array, buffer, output in self.copied:
                 if output and semaphore is not None:
                     copy(build, buffer, array, semaphore)
@@ -122,7 +127,7 @@ class _Expansion:
             self._place(_Placed(argument, array, window, map))
             return
         described = self._described(argument, window, array, map, output=output)
-        if self._is_trivial(window, array):
+        if not self.synchronous and self._is_trivial(window, array):
             buffer = self._buffer(described, 1)
             self.copied.append((argument, array, buffer.results[0], output))
             return
@@ -153,7 +158,7 @@ class _Expansion:
         output: bool,
     ) -> Operand:
         """The operand as `windows-to-dma` describes it, which writes the schedule."""
-        buffers = 1 if self.op.no_pipelining is not None else window.buffers
+        buffers = 1 if self.synchronous else window.buffers
         zeros = (0,) * len(window.dims) if map.in_elements else None
         described = Window(window.bounds, map.function.sym_name.data, zeros, zeros, buffers)
         type = cast(MemRefType[Attribute], array.type)

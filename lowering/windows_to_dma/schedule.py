@@ -61,18 +61,22 @@ class Pipeline:
         operands: Sequence[Pipelined],
         prefetch: Sequence[SSAValue],
         body: Callable[[Point], None],
+        *,
+        every_step: bool = False,
     ):
         """A pipeline over `grid`, written through `build`.
 
         `prefetch` are the arguments of index maps after the grid indices. `body` writes the
         kernel's body for a point of the kernel's grid; the blocks that it uses have been replaced
-        by views of slots before.
+        by views of slots before. With `every_step` each step copies the blocks of operands of one
+        buffer, also those that are the previous step's; else only blocks that change are copied.
         """
         self.build = build
         self.grid = grid
         self.operands = operands
         self.prefetch = prefetch
         self.body = body
+        self.every_step = every_step
 
     def write(self, steps: Scalar) -> None:
         """Writes the pipeline for `steps` steps, at least one."""
@@ -191,7 +195,7 @@ class Pipeline:
                 self._index(operand, p)
                 for p in (grid.before(build, point), point, grid.after(build, point))
             )
-            if grid.advances(current, grid.place(build, point)):
+            if self.every_step or grid.advances(current, grid.place(build, point)):
                 came = leaves = 1
             else:
                 came = self._differ(previous, current)
