@@ -229,6 +229,17 @@ class TextParser(Parser):
                 return match.end() if match[0] == ">" else None
         return None
 
+    def parse_optional_identifier_or_str_literal(self) -> str | None:
+        """A name; its letters beyond ASCII may be written as the escapes that printers make."""
+        name = super().parse_optional_identifier_or_str_literal()
+        if name is not None or self._current_token.kind != MLIRTokenKind.BYTES_LIT:
+            return name
+        position = self.pos
+        try:
+            return (self.parse_optional_bytes_literal() or b"").decode()
+        except UnicodeDecodeError:
+            self.raise_error("expected UTF-8 in a name", position, self.pos)
+
     # Locations
 
     def _parse_location(self) -> LocationAttr:

@@ -295,3 +295,14 @@ def test_endless_types_are_cut_short() -> None:
     with pytest.raises(Diagnostic) as caught:
         pallasite.parse(text)
     assert len(caught.value.message) < MOST_CHARACTERS + 10 and " ... " in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["é", "\\C3\\A9", "a b", "\\22", "日本"])
+def test_names_of_attributes_read_as_they_are_printed(name: str) -> None:
+    module = pallasite.parse(f'module attributes {{"{name}" = 1 : i32}} {{}}')
+    assert str(pallasite.parse(str(module))) == str(module)
+
+
+def test_names_of_attributes_are_text() -> None:
+    with pytest.raises(ReadError, match="expected UTF-8 in a name"):
+        pallasite.parse(r'module attributes {"\FF" = 1 : i32} {}')
