@@ -17,6 +17,7 @@ from xdsl.traits import is_side_effect_free
 
 from pallasite.diagnostics import DEFECT, Diagnostic, ExecutionError, Note, Unsupported
 from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.integers import unsigned, wrap
 from pallasite.dialects.kernel import check_structured, check_structured_region
 from pallasite.dialects.locations import refusal, source_location
@@ -75,7 +76,7 @@ class Budget:
         """Raises the diagnostic of a run that takes too long."""
         raise ExecutionError(
             "step-limit",
-            f"execution exceeds {self.limit} steps inside this {op.name}",
+            f"execution exceeds {self.limit} steps inside {in_words(op)}",
             source_location(op),
             [Note("an endless loop? a longer run needs a larger limit (max_steps, --max-steps)")],
         )

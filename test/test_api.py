@@ -178,10 +178,7 @@ class NoArray:
         ("expected a list of inputs, got ", {"inputs": (x for x in [X] * 1000)}),
         ("expected an array for an input", {"inputs": [[[1], [1, 2]], X]}),
         ("expected an array for an input: cannot", {"inputs": [X, NoArray()]}),
-        (
-            "expected an array for an input, got a masked one",
-            {"inputs": [X, np.ma.masked_array(X, X > 0)]},
-        ),
+        ("an input, got a masked one", {"inputs": [X, np.ma.masked_array(X, X > 0)]}),
         ("expected a list of inputs for each device, got 3", {"inputs": 3, "devices": 2}),
         ("expected a list of inputs, got None", {"inputs": [[X, X], None], "devices": 2}),
         ("expected checks of race, init, bounds, sync, all, got 3", {"checks": 3}),

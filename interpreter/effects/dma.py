@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.kernel import BLOCK, SLOTS
 from pallasite.dialects.locations import reaches_block, source_location
 from pallasite.dialects.promises import edges_of_copy, kept_dimensions, multiples_of_view
@@ -41,7 +42,7 @@ def _operands(op: tpu.EnqueueDmaOp | tpu.WaitDmaOp) -> Callable[[tuple[Any, ...]
     """The optional operands spelled out: source, its semaphore, target, its semaphore."""
     if op.target_semaphore is None and isinstance(op, tpu.EnqueueDmaOp):
         raise VerifyError(
-            "dma-semaphore", "tpu.enqueue_dma needs a target semaphore", source_location(op)
+            "dma-semaphore", f"{in_words(op)} needs a target semaphore", source_location(op)
         )
     present = [
         True, op.source_semaphore is not None, True, op.target_semaphore is not None,
@@ -207,7 +208,7 @@ def wait(op: tpu.WaitDmaOp, facts: Facts) -> Callable[..., Steps]:
     at_target = bool(op.wait_target.value.data)
     if (op.target_semaphore if at_target else op.source_semaphore) is None:
         end = "target" if at_target else "source"
-        raise VerifyError("dma-semaphore", f"tpu.wait_dma needs its {end} semaphore", at)
+        raise VerifyError("dma-semaphore", f"{in_words(op)} needs its {end} semaphore", at)
 
     def fn(core: Core, *operands: Any) -> Steps:
         source, sent, target, received = spread(operands)

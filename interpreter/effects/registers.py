@@ -184,6 +184,6 @@ def _broadcast_map(op: vector.TransferReadOp, shape: tuple[int, ...]) -> tuple[i
     raise refusal(
         op,
         "transfer-read",
-        f"vector.transfer_read of {op.result.type} by {op.permutation_map} is neither a row in "
-        f"every sublane of a 32-bit register nor a plain box",
+        f"a load (vector.transfer_read) of {op.result.type} by {op.permutation_map} is neither a "
+        f"row in every sublane of a 32-bit register nor a plain box",
     )

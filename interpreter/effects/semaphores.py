@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from pallasite.diagnostics import Unsupported
+from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import tpu
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.integers import wrap
 from pallasite.dialects.locations import allocated_name, allocation_place, source_location
 from pallasite.dialects.tpu.cores import TENSOR_CORE, memory_core, own_core
@@ -86,7 +87,10 @@ def peer_of(
         return subcore_of(present, kind, at)
     if op.subcore_id is not None:
         raise Unsupported(
-            "subcore", f"{op.name} addresses a subcore of a SparseCore from a TensorCore", at
+            "subcore",
+            f"{in_words(op)} addresses a subcore of a SparseCore from a TensorCore",
+            at,
+            [Note("a TensorCore reaches other TensorCores: leave subcore_index away")],
         )
     has_device, has_core, _ = present
 

@@ -39,8 +39,7 @@ def check_rounded(
         if first % multiple or _tile(ref, d) % multiple or behind > end:
             raise ExecutionError(
                 "broken-promise",
-                f"expected a multiple of {multiple}, as tpu.assume_multiple promises, got "
-                f"{sizes[d]}",
+                f"expected a multiple of {multiple}, as pl.multiple_of promises, got {sizes[d]}",
                 at,
                 _about_promises(multiple, rows=d < len(sizes) - 1),
             )

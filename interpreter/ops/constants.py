@@ -55,7 +55,7 @@ def assume_multiple(op: tpu.AssumeMultipleOp, facts: Facts) -> Function:
         if value % multiple:
             raise ExecutionError(
                 "broken-promise",
-                f"expected a multiple of {multiple}, as tpu.assume_multiple promises, got {value}",
+                f"expected a multiple of {multiple}, as pl.multiple_of promises, got {value}",
                 at,
                 [Note("the compiler relies on it: with another value it addresses other rows")],
             )

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import Unsupported
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.integers import wrap
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.values import rounder, storage_float, unsigned_dtype, width
@@ -97,4 +98,5 @@ def to_signed(type: Attribute) -> Function:
 
 def unsupported(op: Operation, what: str) -> Unsupported:
     """`what` of `op` has no meaning at run time."""
-    return Unsupported("no-meaning", f"{op.name}: {what} cannot be executed", source_location(op))
+    message = f"{in_words(op)}: {what} cannot be executed"
+    return Unsupported("no-meaning", message, source_location(op))

@@ -14,6 +14,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.targets import DEFAULT_TARGET, get_target
 
@@ -45,6 +46,6 @@ class LowerToMosaicPass(ModulePass):
                 raise refusal(
                     left,
                     "no-lowering",
-                    f"{left.name} has no counterpart in the mosaic form here",
+                    f"{in_words(left)} has no counterpart in the mosaic form here",
                 )
         set_form(op, "mosaic")

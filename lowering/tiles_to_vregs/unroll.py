@@ -28,6 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import arith, func, memref, tpu
 from pallasite.dialects.arith import known_integer
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.numbering import Numbers
 from pallasite.dialects.types import integers_in, is_vector, splat
@@ -66,7 +67,7 @@ _ADDI = arith.default_properties(arith.AddiOp)
 
 
 def _unknown(op: Operation) -> Unsupported:
-    return refusal(op, "no-unroll-rule", f"{op.name} has no meaning on single registers")
+    return refusal(op, "no-unroll-rule", f"{in_words(op)} has no meaning on single registers")
 
 
 def _keep_scalars(op: Operation, u: Unroller) -> None:

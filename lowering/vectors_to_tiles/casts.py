@@ -25,6 +25,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.grid_base import grid_of
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
@@ -60,7 +61,10 @@ def lower_cast(op: Operation, c: Converter) -> None:
         _mask_to_number(op, held, new, c)
     elif new == 1:
         raise c.unsupported(
-            op, "cast-to-mask", f"{op.name} to i1 has no register form", "compare with zero instead"
+            op,
+            "cast-to-mask",
+            f"{in_words(op)} to booleans has no register form",
+            "compare with zero instead",
         )
     elif old == new:
         lower_in_layout(op, held.layout, c)

@@ -29,6 +29,7 @@ from pallasite import collection
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.grid_base import Renaming, grid_of
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.subcores import lowered_functions
@@ -123,7 +124,12 @@ class Converter(Insertion):
             return
         chosen = _RULES.of.get(type(op))
         if chosen is None:
-            raise self.unsupported(op, "no-tile-rule", f"{op.name} cannot be lowered to registers")
+            raise self.unsupported(
+                op,
+                "no-tile-rule",
+                f"{in_words(op)} cannot be lowered to registers",
+                "use the operations that JAX emits for kernels",
+            )
         with self.standing(op):
             chosen(op, self)
 

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from pallasite.dialects import arith, math, tpu, vector
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.types import element_of, is_vector, shape_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet, moving_cost, spelled_out
@@ -66,7 +67,7 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
         raise c.unsupported(
             op,
             "mixed-widths",
-            f"{op.name} meets values of {sorted(bits)} bits in one register",
+            f"{in_words(op)} meets values of {sorted(bits)} bits in one register",
             "wide elements do not fit packed registers",
             "convert the operands to one width first",
         )

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
 from pallasite.dialects import arith, math, vector
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 

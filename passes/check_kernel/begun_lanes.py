@@ -20,11 +20,11 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.arith import known_integer
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.branch_registers import is_constant
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.ways import arriving, carried_from
 from pallasite.passes.check_kernel.words import through_words
 from pallasite.targets import Target

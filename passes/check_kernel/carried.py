@@ -14,10 +14,10 @@ from typing import cast
 from xdsl.dialects.builtin import VectorType
 
 from pallasite.dialects import scf
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.passes.check_kernel.flat_places import COLUMN, PACKED, Places, Row
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.ways import arriving
 from pallasite.targets import Target
 

@@ -26,11 +26,11 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width, splat_value
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES
-from pallasite.passes.check_kernel.in_words import in_words
 
 Same = tuple[bool | None, bool | None]
 """Whether a vector is replicated over the sublanes, and over the lanes; None where not known."""

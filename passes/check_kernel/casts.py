@@ -13,10 +13,10 @@ from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.arith_casts import rounding_of
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.rounding import rounding_mode
 from pallasite.dialects.types import bit_width
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 

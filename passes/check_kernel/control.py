@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import func, scf, tpu
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.kernel import Kernel, check_structured_region
 from pallasite.dialects.locations import refusal
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import Rule, RuleTable
 from pallasite.targets import Target
 

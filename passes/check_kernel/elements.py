@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import ComplexType, Float16Type, IntegerType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import WITHOUT_X64
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.in_words import in_words
 
 _UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})
 HELD = "memory holds elements of 2, 4, 8, 16 or 32 bits"

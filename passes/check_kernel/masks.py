@@ -13,10 +13,10 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.arith import known_number
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.reshapes import reshaped_from
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target

@@ -15,6 +15,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, memref, scf, tpu
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.kernel import Kernel
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.pallas.scope import SCRATCH_ADVICE
@@ -24,7 +25,6 @@ from pallasite.dialects.viewed import views_behind
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
 from pallasite.passes.check_kernel.elements import HELD
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.reference_parts import tiles_of_part
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.viewed_array import array_of

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import func, scf
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width
 from pallasite.passes.check_kernel.branch_registers import (
@@ -30,7 +31,6 @@ from pallasite.passes.check_kernel.branch_registers import (
     lie_alike,
     registers,
 )
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.equal_values import EarlierValues, equal_values
 from pallasite.targets import Target
 

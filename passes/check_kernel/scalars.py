@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, f16, f32, i
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, memref, scf, tpu
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.keywords import RoundingMode
 from pallasite.passes.check_kernel.absent import ABSENT_SCALARS
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Vector
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import tpu
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, element_type, shape_of
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.targets import SparseCores
 
 _WORDS_ONLY = frozenset({

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.kernel import Kernel
 from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import refusal
@@ -22,7 +23,6 @@ from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.dialects.types import AnyMemRef, bit_width, element_type, memory_space, shape_of
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.elements import check_held
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.subcore_memory import check_subcore_memory
 from pallasite.passes.check_kernel.subcore_registers import check_register, check_single
 from pallasite.passes.check_kernel.subcore_transfers import (

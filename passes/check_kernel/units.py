@@ -13,10 +13,10 @@ from xdsl.dialects.builtin import Float32Type, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import tpu
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 

@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
+from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.in_words import in_words
 from pallasite.passes.check_kernel.rules import Rule, RuleTable
 from pallasite.targets import Target, targets_with
 

@@ -33,7 +33,7 @@ func.func @narrow_scalar(%x: !x) -> bf16 {
 
 !x = memref<8x128xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
 
-// CHECK: error: vector.outerproduct cannot be lowered to registers [no-tile-rule]
+// CHECK: error: an outer product (vector.outerproduct) cannot be lowered to registers [no-tile-rule]
 func.func @no_rule(%x: !x, %y: memref<128xf32, #tpu.tiled<(128),[1]>, #tpu.memory_space<vmem>>) {
   %c0 = arith.constant 0 : index
   %v = vector.load %y[%c0] : memref<128xf32, #tpu.tiled<(128),[1]>, #tpu.memory_space<vmem>>, vector<128xf32>
@@ -45,7 +45,7 @@ func.func @no_rule(%x: !x, %y: memref<128xf32, #tpu.tiled<(128),[1]>, #tpu.memor
 
 !x = memref<8x128xi32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
 
-// CHECK: error: arith.trunci to i1 has no register form [cast-to-mask]
+// CHECK: error: a cast (arith.trunci) to booleans has no register form [cast-to-mask]
 // CHECK-NEXT: note: compare with zero instead
 func.func @number_to_mask(%x: !x) {
   %c0 = arith.constant 0 : index
@@ -111,7 +111,7 @@ func.func @mask_of_halves(%x: !h, %y: !b) {
 !h = memref<16x128xbf16, #tpu.tiled<(16,128)(2,1),[1,1]>, #tpu.memory_space<vmem>>
 !x = memref<16x128xi32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
 
-// CHECK: error: math.fpowi meets values of [16, 32] bits in one register [mixed-widths]
+// CHECK: error: a power (math.fpowi) meets values of [16, 32] bits in one register [mixed-widths]
 // CHECK-NEXT: note: wide elements do not fit packed registers
 // CHECK-NEXT: note: convert the operands to one width first
 func.func @powers(%x: !h, %y: !x) {
@@ -126,7 +126,7 @@ func.func @powers(%x: !h, %y: !x) {
 
 !x = memref<8x128xi32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
 
-// CHECK: error: arith.mulsi_extended cannot be lowered to registers [no-tile-rule]
+// CHECK: error: multiplication (arith.mulsi_extended) cannot be lowered to registers [no-tile-rule]
 func.func @two_results(%x: !x) {
   %c0 = arith.constant 0 : index
   %v = vector.load %x[%c0, %c0] : !x, vector<8x128xi32>

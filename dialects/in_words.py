@@ -50,6 +50,16 @@ WORDS = {
     "a rotation": ("tpu.rotate", "tpu.dynamic_rotate"),
     "a gather": ("tpu.gather", "tpu.dynamic_gather"),
     "an iota": ("tpu.iota", "vector.step"),
+    "an outer product": ("vector.outerproduct",),
+    "a scan": ("vector.scan", "tpu.scan"),
+    "an assumption of pl.multiple_of": ("tpu.assume_multiple",),
+    "a signal": ("tpu.sem_signal",),
+    "a wait": ("tpu.sem_wait",),
+    "a barrier": ("tpu.sem_barrier", "tpu.barrier"),
+    "the start of a copy": ("tpu.enqueue_dma", "tpu.enqueue_indirect_dma"),
+    "the wait for a copy": ("tpu.wait_dma", "tpu.wait_dma2", "tpu.wait_indirect_dma"),
+    "random bits": ("tpu.prng_random_bits",),
+    "pl.run_scoped": ("tpu.region",),
 }  # fmt: skip
 _SAID = {name: words for words, names in WORDS.items() for name in names}
 

@@ -6,7 +6,7 @@ import pytest
 
 import pallasite
 from pallasite.dialects import make_context
-from pallasite.passes.check_kernel.in_words import WORDS, in_words
+from pallasite.dialects.in_words import WORDS, in_words
 
 CONTEXT = make_context()
 
