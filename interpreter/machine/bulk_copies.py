@@ -315,11 +315,17 @@ def _copy(bulk: Bulk) -> None:
     for first in range(0, len(order), at_once):
         part = order[first : first + at_once]
         targets[write[part]] = sources[read[part]]
-    landed = bulk.session.landed
-    if landed is not None:
-        target = bulk.move.target
-        for given in _turns(bulk.starts, order):
-            landed.add((*target.box(given), target.digits))
+    landed, ends = bulk.session.landed, bulk.session.ends
+    if landed is None or ends is None:
+        return
+    whole = ends[1]
+    if len(order) * bulk.move.bits == 8 * whole.byte_count == 8 * whole.buffer.size:
+        # The parts are all of it, since no two of them have a byte in common.
+        landed.add((whole.base, whole.starts, whole.shape, whole.digits))
+        return
+    target = bulk.move.target
+    for given in _turns(bulk.starts, order):
+        landed.add((*target.box(given), target.digits))
 
 
 def _turns(starts: Sequence[Places], order: Places) -> Iterator[tuple[int, ...]]:

@@ -121,8 +121,27 @@ SQUEEZED = (
     f"%other = tpu.memref_squeeze %place : memref<1x256xf32, {ANY}> -> {FLAT}\n"
 ) + copy("flat", "other", (FLAT, FLAT))
 
+ROW = f"memref<1x256xf32, {ANY}>"
 
-@pytest.mark.parametrize("body", [SWAP, HALF, BACK, SEEN, OVERLAPPING, SQUEEZED, ""])
+
+def rows(place: str) -> str:
+    """A loop over rows, each of which is copied to a `place`."""
+    return f"""
+      %c1 = arith.constant 1 : i32
+      %c15 = arith.constant 15 : i32
+      %c16 = arith.constant 16 : i32
+      scf.for %i = %c0 to %c16 step %c1 : i32 {{
+        %place = arith.{place} : i32
+        %row = tpu.memref_slice %x[%i, %c0] : {WHOLE} -> {ROW}
+        %to = tpu.memref_slice %o[%place, %c0] : {WHOLE} -> {ROW}
+        {copy("row", "to", (ROW, ROW))}
+      }}"""
+
+
+ALL, SOME = rows("subi %c15, %i"), rows("andi %i, %c4")
+
+
+@pytest.mark.parametrize("body", [SWAP, HALF, BACK, SEEN, OVERLAPPING, SQUEEZED, ALL, SOME, ""])
 @pytest.mark.parametrize("poison", [0, 1])
 def test_results_and_figures_are_those_of_the_layout_of_the_chip(
     body: str, poison: int, monkeypatch: pytest.MonkeyPatch
