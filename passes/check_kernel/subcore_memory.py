@@ -1,13 +1,18 @@
-"""Whether what a kernel of SparseCores allocates fits into the memories of its subcores.
+"""Refuses a SparseCore kernel whose allocations do not fit into the memories of its subcores.
 
-What vector subcores have for themselves, as often as a SparseCore has subcores, and what they share
-come out of one memory, whether all of them run or not. Asked of libtpu 0.0.51 for v5p, v6e and v7x:
+All vector subcores of a SparseCore take their own memory (VMEM) and the memory that they share
+(VMEM_SHARED) out of one pool. Each subcore's VMEM counts as often as the SparseCore has subcores,
+even if the kernel runs on fewer of them:
 
-* Scratch, and what `run_scoped` allocates, is added up: scopes that follow each other do not take
-  the same memory, only the same semaphores.
-* An allocation takes whole pieces of 32 bytes, or of 512 bytes if it is shared, or if arrays are
-  tiled as on a TensorCore; then arrays of several dimensions are as large as on a TensorCore. SMEM
-  has a word for each element.
+    VMEM of one subcore * subcores + VMEM_SHARED <= pool
+
+The rules were found by asking libtpu 0.0.51 for v5p, v6e and v7x:
+
+* The sizes of scratch and of what `run_scoped` allocates are added up. Scopes that follow each
+  other do not share memory; only semaphores are used again.
+* The size of an allocation is rounded up to 32 bytes, or to 512 bytes if it is shared or if arrays
+  are tiled as on a TensorCore. With that tiling, an array of several dimensions takes as many bytes
+  as on a TensorCore, padding included. In SMEM each element takes one word of 32 bits.
 """
 
 from __future__ import annotations
@@ -32,33 +37,41 @@ from pallasite.passes.check_kernel.memory import Buffer, scoped_semaphores
 from pallasite.targets import SparseCores, Target
 
 _PIECE, _SHARED_PIECE = 32, 512
+"""Bytes to which the size of an allocation is rounded up; the second is for shared or tiled
+ones."""
 _NAMED = 4
-"""Buffers that a refusal names."""
+"""How many buffers, the largest ones, a refusal names in its notes."""
 _SMALLER = {
     "vmem": "work on smaller parts: a vector subcore copies what it computes with from HBM",
     "vmem_shared": "share less, or let each subcore keep its own part in pltpu.VMEM",
     "smem": "keep tables in HBM and copy the part that is read",
 }
+"""What a refusal advises, by memory space."""
 
 
 @dataclass
 class _Taken:
-    """What one kernel allocates, by memory space."""
+    """What one kernel allocates.
+
+    `spaces` maps a memory space to the buffers in it, `semaphores` is a number of semaphores.
+    """
 
     spaces: dict[str, list[Buffer]] = field(default_factory=dict[str, list[Buffer]])
     semaphores: int = 0
 
     def total(self, space: str) -> int:
-        """Bytes of a memory space."""
+        """Bytes that the buffers of memory space `space` take together."""
         return sum(buffer.bytes for buffer in self.spaces.get(space, ()))
 
 
 def check_subcore_memory(
     kernels: Mapping[str, Kernel], parts: SparseCores, target: Target, *, compact: bool
 ) -> None:
-    """Raises `Unsupported` unless what the kernels of a call allocate fits.
+    """Raises `Unsupported` unless what the kernels of one call allocate fits.
 
-    `compact`: arrays are tiled as those of TensorCores (`use_tc_tiling_on_sc`).
+    `kernels` maps the kind of a subcore, scalar or vector, to the kernel that it runs; `parts` has
+    the limits. The pool of VMEM, then SMEM and semaphores of each kind are checked. `compact` says
+    that arrays are tiled as those of TensorCores (`use_tc_tiling_on_sc`).
     """
     taken = {kind: _taken(kernel, kind, compact) for kind, kernel in kernels.items()}
     _check_pool(kernels, taken, parts, target)
@@ -87,6 +100,10 @@ def _check_pool(
     parts: SparseCores,
     target: Target,
 ) -> None:
+    """Raises `Unsupported` if VMEM and VMEM_SHARED of the vector subcores exceed their common pool.
+
+    The refusal blames the space that takes more of the pool, and the kernel that takes most of it.
+    """
     own = max(found.total("vmem") for found in taken.values())
     # The kernels of several meshes have the same scratch; what each allocates itself is small.
     shared = max(found.total("vmem_shared") for found in taken.values())
@@ -104,6 +121,10 @@ def _check_pool(
 
 
 def _exhausted(space: str, kernel: Kernel, buffers: list[Buffer], message: str) -> Unsupported:
+    """The refusal `<space>-exhausted`: `message`, the largest of `buffers` as notes, and advice.
+
+    Its place is the first source line known of a large buffer, otherwise that of the kernel.
+    """
     largest = sorted(buffers, key=lambda buffer: -buffer.bytes)[:_NAMED]
     lines = (buffer.line for buffer in largest)
     advice = _SMALLER.get(space, "let transfers share a semaphore: it counts bytes")
@@ -116,6 +137,11 @@ def _exhausted(space: str, kernel: Kernel, buffers: list[Buffer], message: str) 
 
 
 def _taken(kernel: Kernel, kind: str, compact: bool) -> _Taken:
+    """What `kernel`, which runs on subcores of `kind`, allocates.
+
+    Memory of an unknown (dynamic) size is left out. So is memory that belongs to the other kind of
+    subcore, unless it is shared: the scratch of a call lists the memory of both.
+    """
     found = _Taken(semaphores=scoped_semaphores(kernel.func.body.blocks))
     for value, what in _allocated(kernel):
         if not isinstance(value.type, MemRefType):
@@ -137,7 +163,8 @@ def _taken(kernel: Kernel, kind: str, compact: bool) -> _Taken:
 
 
 def _allocated(kernel: Kernel) -> Iterable[tuple[SSAValue, Callable[[], str]]]:
-    """The values that are memory of their own, and what they are for."""
+    """The values of `kernel` that are memory of their own, each with a function that says what it
+    is for: its scratch arguments and the results of `memref.alloca`."""
     for argument in kernel.scratch:
         yield argument, lambda: "scratch"
     for op in operations(kernel.func):
@@ -146,7 +173,8 @@ def _allocated(kernel: Kernel) -> Iterable[tuple[SSAValue, Callable[[], str]]]:
 
 
 def _bytes(type: AnyMemRef, space: str, compact: bool) -> int:
-    """Bytes that an allocation takes."""
+    """Bytes that an allocation of `type` in memory space `space` takes, rounded up as libtpu
+    does."""
     shape, bits = type.get_shape(), bit_width(type)
     elements = prod(shape)
     if space == "smem":

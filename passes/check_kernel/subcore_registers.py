@@ -1,7 +1,10 @@
-"""What vector subcores cannot do with registers of a type, for `check-kernel`.
+"""Refuses vector operations that a vector subcore's registers do not have, for `check-kernel`.
 
-Asked of libtpu 0.0.51 for v5p, v6e and v7x, about every operation that JAX lowers and every element
-type of up to 32 bits; the three agree.
+The rules are about element types: integers of 32 bits only, floats of some types only, and
+conversions between some pairs of types only. They were found by asking libtpu 0.0.51 for v5p, v6e
+and v7x about every operation that JAX lowers and every element type of up to 32 bits; the three
+targets agree. A message that begins "the TPU compiler says" quotes libtpu. All refusals are
+`Unsupported` with the code `subcore-vector`.
 """
 
 from __future__ import annotations
@@ -19,24 +22,33 @@ _WORDS_ONLY = frozenset({
     "arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.shli", "arith.shrsi",
     "arith.shrui", "math.absi",
 })  # fmt: skip
-"""Integer operations on registers of words only."""
+"""Integer operations that registers have for elements of 32 bits only."""
 _FLOATS = {"arith.divf": (Float32Type, BFloat16Type), "arith.remf": (Float32Type,)}
+"""The float types that an operation takes, by its name."""
 _MATH = (Float32Type, BFloat16Type)
-"""Floats of which registers have functions."""
+"""Float types for which registers have the functions of the `math` dialect; float16 is missing."""
 _CHANGES_KIND = frozenset({
     "arith.fptosi", "arith.fptoui", "arith.sitofp", "arith.uitofp", "tpu.fptosi", "tpu.fptoui",
     "tpu.sitofp", "tpu.uitofp",
 })  # fmt: skip
+"""Conversions between integers and floats."""
 _TO_FLOAT = frozenset({"arith.sitofp", "arith.uitofp", "tpu.sitofp", "tpu.uitofp"})
+"""Conversions of integers to floats."""
 _WIDENS = ("arith.extsi", "tpu.extsi")
 _NARROWS = ("arith.truncf", "tpu.truncf")
 _RESIZES = (*_NARROWS, "arith.extf", "tpu.extf")
+"""Conversions between floats of different widths."""
 _CONVERTS = _CHANGES_KIND | set(_RESIZES)
+"""All conversions of which an end is a float."""
 _FROM_MASK = _CHANGES_KIND | {"arith.extui", "arith.extsi"}
+"""Conversions that may take a mask (i1)."""
 
 
 def check_register(op: Operation, parts: SparseCores) -> None:
-    """Raises `Unsupported` for an operation that registers of its element type do not have."""
+    """Raises `Unsupported` if a vector subcore's registers do not have `op` for its element types.
+
+    `parts` has what differs between targets: the types that it does not convert.
+    """
     if isinstance(op, tpu.ScanOp):
         _check_words(op, op.input.type, "a scan", "widen it to words before")
     elif isinstance(op, tpu.DynamicGatherOp) and (
@@ -58,8 +70,12 @@ def check_register(op: Operation, parts: SparseCores) -> None:
 
 
 def check_single(op: Operation, lanes: int) -> None:
-    """Raises `Unsupported` for a vector of several registers, of `lanes` words each, which only the
-    compiler's layout passes take apart."""
+    """Raises `Unsupported` for a result that does not fit into one register of `lanes` 32-bit
+    words.
+
+    Only the compiler's layout passes split a vector over several registers. Masks are never
+    refused.
+    """
     for result in op.results:
         if not isinstance(result.type, VectorType):
             continue
@@ -75,6 +91,7 @@ def check_single(op: Operation, lanes: int) -> None:
 
 
 def _elements(type: Attribute) -> int:
+    """The number of elements of a vector type."""
     count = 1
     for size in shape_of(type):
         count *= size
@@ -82,6 +99,10 @@ def _elements(type: Attribute) -> int:
 
 
 def _check_type(op: Operation, result: Attribute, parts: SparseCores) -> None:
+    """Refuses `op`, whose first result has the type `result`, by the tables of this file.
+
+    The operations are elementwise ones and conversions; others pass.
+    """
     source = op.operands[0].type if op.operands else result
     element = element_type(result)
     if op.name in _CONVERTS and {str(element), str(element_type(source))} & parts.unconverted:
@@ -127,7 +148,11 @@ def _check_type(op: Operation, result: Attribute, parts: SparseCores) -> None:
 
 
 def _is_resized(source: Attribute, result: Attribute) -> bool:
-    """Whether floats of 8 bits and wider ones become each other."""
+    """Whether floats of type `source` become floats of type `result` in one step.
+
+    It is so unless one of them has 8 bits; of those, float16 is never converted, and float32 is not
+    narrowed directly.
+    """
     if 8 not in (bit_width(source), bit_width(result)):
         return True
     if any(isinstance(element_type(kind), Float16Type) for kind in (source, result)):
@@ -136,18 +161,25 @@ def _is_resized(source: Attribute, result: Attribute) -> bool:
 
 
 def _is_folded(op: Operation) -> bool:
-    """Whether the compiler makes one conversion of this one and the narrower floats after it."""
+    """Whether `op` converts integers to floats that are only narrowed afterwards.
+
+    The TPU compiler makes one conversion of both, so that the widths are checked at the narrowing.
+    """
     users = [use.operation for use in op.results[0].uses]
     return op.name in _TO_FLOAT and bool(users) and all(u.name in _NARROWS for u in users)
 
 
 def _made_of_integers(value: SSAValue) -> Operation | None:
+    """The conversion of integers to floats that `value` is the result of, if it is one."""
     owner = value.owner
     return owner if isinstance(owner, Operation) and owner.name in _TO_FLOAT else None
 
 
 def _before_widening(op: Operation) -> Attribute:
-    """The integers that become floats: the compiler does not widen them first."""
+    """The type of the integers that `op` converts, as the compiler sees it.
+
+    If they were just widened, it converts the narrow ones directly: i8 for `sitofp(extsi(i8))`.
+    """
     source = op.operands[0]
     owner = source.owner
     if op.name in _TO_FLOAT and isinstance(owner, Operation) and owner.name in _WIDENS:
@@ -156,6 +188,7 @@ def _before_widening(op: Operation) -> Attribute:
 
 
 def _check_width(op: Operation, source: Attribute, result: Attribute) -> None:
+    """Refuses a conversion between types of different widths, unless the source is a mask (i1)."""
     if bit_width(source) in (1, bit_width(result)):
         return
     raise refusal(
@@ -167,6 +200,7 @@ def _check_width(op: Operation, source: Attribute, result: Attribute) -> None:
 
 
 def _check_words(op: Operation, type: Attribute, what: str, advice: str) -> None:
+    """Refuses `what` on elements of `type` unless they are masks or words of 32 bits."""
     if bit_width(type) in (1, 32):
         return
     raise refusal(

@@ -1,7 +1,9 @@
-"""What the transfers of subcores cannot do, for `check-kernel`.
+"""Refuses transfers (copies, gathers and scatters) that subcores cannot make, for `check-kernel`.
 
-Asked of libtpu 0.0.51 for v7x and v6e, about every pair of memories, element types, sizes and
-places of slices, with `use_tc_tiling_on_sc` on and off.
+The rules were found by asking libtpu 0.0.51 for v7x and v6e about every pair of memory spaces,
+element types, sizes and offsets of slices, with `use_tc_tiling_on_sc` on and off. In this file
+`compact` is that option: arrays are tiled as on a TensorCore. Each check raises `Unsupported` with
+the code `subcore-transfer` and quotes what libtpu says.
 """
 
 from __future__ import annotations
@@ -18,16 +20,24 @@ from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.divisibility import remainder
 
 _HBM = ("hbm", "any", "host", None)
+"""Memory spaces that lie in HBM or the host; None is an operand's space that nobody named."""
 _FROM_SMEM = {SCALAR_SUBCORE: ("hbm", "smem")}
-"""Where a subcore's transfers from its SMEM may go; those of vector subcores, nowhere."""
+"""Memory spaces to which the transfers of a kind of subcore may copy from SMEM.
+
+A vector subcore, which is not listed, cannot copy from SMEM at all.
+"""
 _TO_SMEM = {SCALAR_SUBCORE: ("hbm", "smem", "vmem_shared")}
-"""Where its transfers to SMEM may come from; those of vector subcores, from what they share."""
+"""Memory spaces from which the transfers of a kind of subcore may copy to SMEM.
+
+A vector subcore, which is not listed, copies to SMEM from shared memory only.
+"""
 
 _LINEAR = "compile with pltpu.CompilerParams(use_tc_tiling_on_sc=False)"
 
 
 def check_copy(op: tpu.EnqueueDmaOp) -> None:
-    """The engine of the subcore reaches both ends, and moves whole words."""
+    """Refuses a DMA between memories that the engine of the subcore does not connect, or of rows
+    that are not whole words of 32 bits."""
     core = own_core(op)
     source, target = memory_space(op.source.type), memory_space(op.target.type)
     from_smem = source != "smem" or target in _FROM_SMEM.get(core, ())
@@ -47,7 +57,10 @@ def check_copy(op: tpu.EnqueueDmaOp) -> None:
 
 
 def _check_words(op: Operation, type: AnyMemRef) -> None:
-    """Of narrow elements, neighbours are moved as whole words."""
+    """Refuses a copy of narrow elements whose last dimension does not fill whole words.
+
+    For example 6 elements of bfloat16 make 3 words, 7 do not. A dynamic size is not refused.
+    """
     bits, row = bit_width(type.element_type), shape_of(type)[-1:]
     if bits >= 32 or not row or row[0] < 0 or row[0] * bits % 32 == 0:
         return
@@ -61,10 +74,12 @@ def _check_words(op: Operation, type: AnyMemRef) -> None:
 
 
 def check_slice(op: tpu.MemrefSliceOp, compact: bool) -> None:
-    """Parts of arrays of narrow elements in HBM begin and end at whole tiles, if they are tiled.
+    """Refuses a slice of narrow elements in tiled HBM that may cut a tile.
 
-    libtpu: "Offsets along tiled dimensions must be aligned to tiles". Rows of several dimensions
-    share words with as many others as a word has elements.
+    libtpu: "Offsets along tiled dimensions must be aligned to tiles". In an array of one dimension,
+    offset and size must be multiples of 128 words. In an array of several dimensions, `packing`
+    rows share each word, so that offset and size in the last but one dimension must be multiples of
+    `packing`. An offset counts if it is known to be such a multiple (`divisibility.remainder`).
     """
     array, part = op.mem_ref.type, shape_of(op.result.type)
     bits = bit_width(array.element_type)
@@ -86,8 +101,10 @@ def check_slice(op: tpu.MemrefSliceOp, compact: bool) -> None:
 
 
 def check_bitcast(op: tpu.MemrefBitcastOp, compact: bool) -> None:
-    """Without a TensorCore's tiles, the elements of a word lie in one row, not one below another.
+    """Refuses a bitcast of a ref to wider elements when arrays are not tiled as on a TensorCore.
 
+    Elements of one word then lie in one row, side by side, while a bitcast joins elements of rows
+    one below another. A bitcast back of words that were seen as narrower elements is accepted.
     libtpu: "Input 2nd minor interleaving tile bits not a multiple of result bitwidth".
     """
     old, new = bit_width(op.input.type.element_type), bit_width(op.result.type.element_type)
@@ -104,7 +121,7 @@ def check_bitcast(op: tpu.MemrefBitcastOp, compact: bool) -> None:
 
 
 def _interleaved(ref: SSAValue) -> bool:
-    """Whether `ref` is words seen as narrower elements, or a part of such a ref."""
+    """Whether `ref` is a bitcast of wider elements to narrower ones, or a slice of such a ref."""
     owner = viewed(ref, *PARTS).owner
     if not isinstance(owner, tpu.MemrefBitcastOp):
         return False
@@ -112,7 +129,8 @@ def _interleaved(ref: SSAValue) -> bool:
 
 
 def check_interleaved(op: tpu.EnqueueDmaOp, compact: bool) -> None:
-    """Without a TensorCore's tiles, words seen as narrower elements are copied to their like only.
+    """Refuses a DMA of which only one end is words seen as narrower elements, without a
+    TensorCore's tiling.
 
     libtpu: "Source and target trailing tiles differ".
     """
@@ -127,7 +145,11 @@ def check_interleaved(op: tpu.EnqueueDmaOp, compact: bool) -> None:
 
 
 def check_indirect(op: tpu.EnqueueIndirectDmaOp, compact: bool) -> None:
-    """A gather or scatter moves rows of words; only what subcores share can be added to."""
+    """Refuses a gather or scatter that the engine does not have.
+
+    A scatter adds to shared memory only, not to HBM. With a TensorCore's tiling, elements have 32
+    bits and the rows that are moved in HBM are multiples of 128 elements.
+    """
     gathers = is_gather(op.source.type, op.target.type)
     array = op.source.type if gathers else op.target.type
     space, bits = memory_space(array), bit_width(array.element_type)

@@ -1,7 +1,10 @@
-"""Refuses kernels that the SparseCores of a target, or its compiler, cannot run.
+"""Refuses kernels that the SparseCores of a target, or the TPU compiler for them, cannot run.
 
-Asked of libtpu 0.0.51 for v5p, v6e and v7x, as far as not said otherwise. What JAX itself refuses
-to lower for a subcore is not asked here again.
+`check_subcores` walks the kernels of a call and applies the checks of this file (operands, memory
+spaces, element types) and of its neighbours: `subcore_memory` (allocations), `subcore_registers`
+(vector operations) and `subcore_transfers` (DMAs). Unless a docstring says otherwise, the rules
+were found by asking libtpu 0.0.51 for v5p, v6e and v7x. What JAX itself refuses to lower for a
+subcore is not checked again.
 """
 
 from __future__ import annotations
@@ -39,19 +42,23 @@ _REGISTERS = "compile with pltpu.CompilerParams(needs_layout_passes=False), on r
 
 @dataclass(frozen=True)
 class _Compiled:
-    """How the compiler is asked to treat the kernel."""
+    """The compiler options of a call that decide which operations are accepted."""
 
     compact: bool
-    """Arrays are tiled as those of TensorCores."""
+    """Whether arrays are tiled as those of TensorCores (`use_tc_tiling_on_sc`)."""
     layouts: bool
-    """Its layout passes run, so that vectors need not be registers."""
+    """Whether the compiler's layout passes run (`needs_layout_passes`), so that vectors need not be
+    single registers."""
 
 
 def check_subcores(
     module: ModuleOp, target: Target, *, allow_beyond_reference: bool = False
 ) -> None:
-    """Raises `Unsupported` for what no subcore of `target` can run; of a TensorCore kernel, for
-    nothing. `allow_beyond_reference` lets pass what only the TPU compiler refuses."""
+    """Raises `Unsupported` for the first thing in `module` that no subcore of `target` can run.
+
+    A module without kernels for subcores passes. `allow_beyond_reference` lets pass what the model
+    could run and only the TPU compiler refuses.
+    """
     kernels = subcore_kernels(module)
     if not kernels:
         return
@@ -73,10 +80,10 @@ def check_subcores(
 
 
 def _check_operands(kernel: Kernel, running: int) -> None:
-    """The kernel finds its operands in HBM: nobody cuts them into blocks, or copies them.
+    """Refuses operands outside HBM: no pipeline cuts them into blocks, and nobody copies them in.
 
-    A semaphore that comes from another kernel is one counter, where each of the `running` subcores
-    has its own.
+    `running` is the number of subcores that run. If it is greater than 1, an operand that is a
+    semaphore is refused too: it is a single counter, while each subcore has counters of its own.
     """
     for argument in kernel.operands:
         space = memory_space(argument.type)
@@ -102,7 +109,10 @@ def _check_operands(kernel: Kernel, running: int) -> None:
 
 
 def _check_memory(kernel: Kernel) -> None:
-    """libtpu: "Failed to convert memory space <vmem, sc_scalar_subcore>: Unsupported core type"."""
+    """Refuses VMEM in the kernel of a scalar subcore, which has none.
+
+    libtpu: "Failed to convert memory space <vmem, sc_scalar_subcore>: Unsupported core type".
+    """
     made = (result for op in operations(kernel.func) for result in op.results)
     for value in (*kernel.scratch, *made):
         if not isinstance(value.type, MemRefType):
@@ -118,11 +128,12 @@ def _check_memory(kernel: Kernel) -> None:
 
 
 def _named(value: SSAValue) -> str:
+    """The name of `value` in brackets, for a message; empty if it has none."""
     return f" (%{value.name_hint})" if value.name_hint else ""
 
 
 def _check_elements(op: Operation) -> None:
-    """Registers hold 32-bit words and what divides them."""
+    """Refuses vectors of elements wider than 32 bits, the width of a register's words."""
     for result in op.results:
         if not isinstance(result.type, VectorType):
             continue
@@ -137,11 +148,11 @@ def _check_elements(op: Operation) -> None:
 _WITHOUT_LAYOUTS = (
     tpu.ScanOp, tpu.AllReduceOp, tpu.PackSubelementsOp, tpu.UnpackSubelementsOp,
 )  # fmt: skip
-"""What the compiler's layout passes for SparseCores do not know."""
+"""Operations that the compiler's layout passes for SparseCores do not support."""
 
 
 def _check_reference(op: Operation, compiled: _Compiled, parts: SparseCores) -> None:
-    """What the TPU compiler refuses and the model could do."""
+    """Refuses what only the TPU compiler refuses; the model could run it."""
     check_register(op, parts)
     if not compiled.layouts:
         check_single(op, parts.lanes)
