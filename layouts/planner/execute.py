@@ -180,7 +180,8 @@ def _either(first: Array, second: Array) -> Array:
 
 
 def _interleave(first: Array, second: Array, step: Interleave) -> Array:
-    groups = (*first.shape[:-1], -1, 2, step.width)
+    # The number of groups is not left to be found: of some steps nothing is wanted.
+    groups = (*first.shape[:-1], first.shape[-1] // (2 * step.width), 2, step.width)
     taken = [x.reshape(groups)[..., int(step.odd), :] for x in (first, second)]
     return np.stack(taken, -2).reshape(first.shape)
 

@@ -13,7 +13,8 @@ from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan
 from pallasite.layouts.planner.costs import Costs
-from pallasite.layouts.planner.execute import execute
+from pallasite.layouts.planner.demand import demand
+from pallasite.layouts.planner.execute import execute, execute_part
 from pallasite.layouts.planner.planner import plan, plan_or_none
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
@@ -174,3 +175,13 @@ def test_a_row_becomes_a_column_by_a_transpose(length: int, bits: int):
         Move.transpose((native, (1, length)), native, (1, 0)),
     ):
         assert plan(move, V5E).count() == {"TransposeBlocks": -(-length // 128)}
+
+
+def test_no_register_is_wanted_of_a_step():
+    """Every step of a plan is executed, also those of which a part of the result needs nothing."""
+    layout, shape = VectorLayout.native(3, 8), (32, 32, 128)
+    made = plan(Move.transpose((layout, shape), layout, (1, 0, 2)), V5E)
+    assert "Interleave" in made.count()
+    nothing = demand(made, np.arange(0), np.arange(128))
+    sources = [np.empty((0, 8, 128, 4), np.int64)]
+    assert execute_part(made, nothing, sources).shape == (0, 8, 128, 4)
