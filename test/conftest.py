@@ -6,6 +6,7 @@ Tests that prove a row of the feature list say so with `@pytest.mark.feature("C0
 from __future__ import annotations
 
 import csv
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             unknown = set(marker.args) - known
             assert not unknown, f"{item.nodeid}: no such features: {sorted(unknown)}"
             item.user_properties.extend(("feature", name) for name in marker.args)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: it is not looked through again and again for what
+    may go, as what tests make is."""
+    gc.freeze()
 
 
 def features() -> list[dict[str, str]]:

@@ -1,25 +1,17 @@
-"""Eight CPU devices, the largest mesh of the tests; asked for before JAX starts its backend."""
+"""JAX is started before the modules here use it, and an older one takes names of today."""
 
 from __future__ import annotations
 
 import functools
-import importlib.util
 import inspect
-import os
 from typing import Any
 
 import pytest
 
+from ..jax_on_cpu import INSTALLED, start
 from .since import require_jax
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-if importlib.util.find_spec("jax") is not None and "device_count" not in os.environ.get(
-    "XLA_FLAGS", ""
-):
-    import jax
-
-    jax.config.update("jax_num_cpu_devices", 8)
+start()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -47,5 +39,5 @@ def _take_new_names() -> None:
     pl.kernel = renamed
 
 
-if importlib.util.find_spec("jax") is not None:
+if INSTALLED:
     _take_new_names()

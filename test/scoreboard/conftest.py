@@ -1,16 +1,11 @@
-"""Eight CPU devices, the largest mesh of the tests; asked for before JAX starts its backend."""
+"""JAX is started before the modules here use it."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
+from ..jax_on_cpu import INSTALLED, start
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+start()
 
-if importlib.util.find_spec("jax") is None:
+if not INSTALLED:
     # Every module here imports JAX, directly or by what it imports.
     collect_ignore_glob = ["test_*.py"]
-elif "device_count" not in os.environ.get("XLA_FLAGS", ""):
-    import jax
-
-    jax.config.update("jax_num_cpu_devices", 8)
