@@ -189,6 +189,11 @@ class NoArray:
         ("expected a whole number for max_memory, got 'all'", {"max_memory": "all"}),
         ("expected a list of passes, got 'lower-to-dma'", {"passes": "lower-to-dma"}),
         ("expected passes, which are objects and not names", {"passes": ["lower-to-dma"]}),
+        (
+            "expected True or False for allow_beyond_reference, got 'no'",
+            {"allow_beyond_reference": "no"},
+        ),
+        ("expected True or False for unordered, got None", {"unordered": None}),
         ("expected results as a list of (shape, dtype), got 3", {"results": 3}),
         ("expected results as a list of (shape, dtype), got ((16,", {"results": [(X.shape,)]}),
         ("expected a shape, got 256", {"results": [(256, "float32")]}),

@@ -102,12 +102,13 @@ def lower_telling(
     model = get_target(target)
     passes = arguments.passes(passes)
     arguments.called(after_pass, "after_pass")
+    beyond = arguments.flag(allow_beyond_reference, "allow_beyond_reference")
     present = check_form(arguments.module_of(module), form)
     with paused():
         if present == "pallas":
             # The form's rules are its verifiers; the lowering relies on them.
             verify(module)
-        lowering = Lowering(model, passes, after_pass, allow_beyond_reference, tell)
+        lowering = Lowering(model, passes, after_pass, beyond, tell)
         return lowering.run(module, form)
 
 
@@ -218,6 +219,8 @@ def simulate(
     devices, seed = arguments.devices(devices), arguments.seed(seed)
     max_steps = arguments.limit(max_steps, "max_steps")
     max_memory = arguments.limit(max_memory, "max_memory")
+    profile = arguments.flag(profile, "profile")
+    unordered = arguments.flag(unordered, "unordered")
     inputs = arguments.array_list(inputs, "inputs" if devices == 1 else "inputs for each device")
     from pallasite.interpreter.options import Options
     from pallasite.interpreter.run import execute, prepare
@@ -271,7 +274,8 @@ def _lowered(
         return Lowered(kernel, tuple(told))
 
     # Not cached with passes of the user, which may do anything.
-    kept = (form, get_target(target), allow_beyond_reference)
+    beyond = arguments.flag(allow_beyond_reference, "allow_beyond_reference")
+    kept = (form, get_target(target), beyond)
     kernel = make() if passes else lowered_once(module, kept, make)
     for advice in kernel.advice[len(told) :]:
         warn_before_run(advice, checks)

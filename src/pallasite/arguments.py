@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex, cast
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
@@ -56,6 +57,13 @@ def whole_number(value: Any, what: str) -> int:
         return operator.index(cast(SupportsIndex, value))
     except TypeError:
         raise _wrong(f"a whole number for {what}", value) from None
+
+
+def flag(value: Any, what: str) -> bool:
+    """A bool, also one of NumPy's, or 0 or 1; a text would count as true whatever it says."""
+    if not isinstance(value, int | np.bool_) or value not in (0, 1):
+        raise _wrong(f"True or False for {what}", value)
+    return bool(value)
 
 
 def limit(value: Any, what: str) -> int | None:

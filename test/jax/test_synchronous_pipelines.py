@@ -1,7 +1,7 @@
 """`no_pipelining` copies every block in every step, also one that has not changed, in every form.
 
-As jax/_src/pallas/mosaic/pipeline.py does it: `sync_copy` of all inputs before the body, and of all
-outputs after it.
+So JAX's `emit_pipeline` does it: `sync_copy` of all inputs before the body, and of all outputs
+after it.
 """
 
 from __future__ import annotations

@@ -132,9 +132,9 @@ def settings_of(
         seed=arguments.seed(seed),
         max_steps=arguments.limit(max_steps, "max_steps"),
         max_memory=arguments.limit(max_memory, "max_memory"),
-        unordered=unordered,
+        unordered=arguments.flag(unordered, "unordered"),
         passes=chosen,
-        allow_beyond_reference=allow_beyond_reference,
+        allow_beyond_reference=arguments.flag(allow_beyond_reference, "allow_beyond_reference"),
         products=products,
         kernels=kernels() if chosen else _KERNELS,
     )
