@@ -1,8 +1,10 @@
-"""What is known of an integer at compile time: its value, or its remainder by a divisor.
+"""What is known of an integer at compile time: its value, or its remainder by a power of two.
 
-A small congruence analysis over SSA values (spec/tpu_dialect.md section 3.14): constants, sums and
-products, minima and maxima, choices, remainders, `tpu.assume_multiple`, casts, and loop counters
-whose bounds and steps are known.
+`constant_of` folds arithmetic on constants. `remainder` is a small congruence analysis over SSA
+values (spec/tpu_dialect.md section 3.14) through sums and products, minima and maxima, selections,
+remainders, `tpu.assume_multiple`, casts, and loop counters. For example, `remainder(%i * 16 + 8,
+8)` is 0 whatever `%i` is. Offsets are proved to be aligned to tiles with it. `ranges` is the
+companion analysis for intervals.
 """
 
 from __future__ import annotations
@@ -18,20 +20,24 @@ from pallasite.dialects.types import bit_width
 from pallasite.passes.scalar_folds import fold_numbers, folds
 
 _FUEL = 32
+"""Fuel that `remainder` starts with; it is halved at each operation, so six in a row are looked
+through."""
 _MOST_FOLDED = 256
-"""Operations that are folded for one constant."""
+"""Operations that are folded to find one constant."""
 
 
 def constant_of(value: SSAValue) -> int | None:
     """The value of an integer that is known at compile time, else None; an i1 is 0 or 1.
 
-    The TPU compiler folds arithmetic on constants before it looks at offsets and sizes; JAX's
-    floored divisions and guards of divisors are such: `select(512 == 0, 1, 512)`.
+    The TPU compiler folds arithmetic on constants before it looks at offsets and sizes, so this
+    does too. JAX's floored divisions and guards of divisors need it: `select(512 == 0, 1, 512)` is
+    512.
     """
     return _constant(value, {})
 
 
 def _constant(value: SSAValue, seen: dict[SSAValue, int | None]) -> int | None:
+    """`constant_of`; `seen` has the results of the operations that were folded on the way."""
     # Asked of very many values: comparing types is many times as fast as `isinstance`.
     while type(owner := value.owner) is tpu.AssumeMultipleOp:
         value = owner.value
@@ -63,9 +69,10 @@ def _constant(value: SSAValue, seen: dict[SSAValue, int | None]) -> int | None:
 
 
 def remainder(value: SSAValue, divisor: int) -> int | None:
-    """`value mod divisor` (not negative) if it is the same in every execution, else None.
+    """`value mod divisor`, not negative, if it is the same in every execution, else None.
 
-    The divisor is a power of two, as sizes of tiles are: what wraps keeps its remainder by those.
+    `divisor` must be a power of two, as the sizes of tiles are: a value that wraps keeps its
+    remainder by those.
     """
     return _remainder(value, divisor, _FUEL)
 
@@ -87,6 +94,8 @@ def _remainder(value: SSAValue, divisor: int, fuel: int) -> int | None:
 
 
 def _loop_counter(value: BlockArgument, block: Block, divisor: int, fuel: int) -> int | None:
+    """The remainder of the counter of an `scf.for`: that of its lower bound, if the divisor divides
+    the step."""
     loop = block.parent_op()
     if not isinstance(loop, scf.ForOp) or value.index != 0:
         return None
@@ -95,7 +104,11 @@ def _loop_counter(value: BlockArgument, block: Block, divisor: int, fuel: int) -
 
 
 def _chosen(value: OpResult, choice: scf.IfOp, divisor: int, fuel: int) -> int | None:
-    """Of an `if` between values that exist before it, which the TPU compiler makes a selection."""
+    """The remainder of a result of an `scf.if`, if both branches yield the same one.
+
+    What they yield must be defined before the `if`, or be a constant: the TPU compiler makes a
+    selection of such an `if` and does not look into others.
+    """
     found: set[int | None] = set()
     for region in choice.regions:
         if not isinstance(end := region.block.last_op, scf.YieldOp):
@@ -109,6 +122,7 @@ def _chosen(value: OpResult, choice: scf.IfOp, divisor: int, fuel: int) -> int |
 
 
 def _of_operation(op: Operation, divisor: int, fuel: int) -> int | None:
+    """The remainder of the only result of `op`, from those of its operands."""
     if isinstance(op, tpu.AssumeMultipleOp):
         if op.multiple.value.data % divisor == 0:
             return 0

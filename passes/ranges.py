@@ -1,6 +1,13 @@
-"""Between which ends an integer certainly lies, or every element of a vector of integers.
+"""Interval analysis: between which ends an integer, or every element of an integer vector,
+certainly lies.
 
-Arithmetic wraps at 32 bits; what may have wrapped is not known. An i1 is 0 or 1.
+    %i = scf.for 0 to 8            [0, 7]
+    %a = arith.muli %i, 16         [0, 112]
+    %b = arith.addi %a, %iota      [0, 239], where %iota counts 128 lanes
+
+i1, i32 and index values are judged; an i1 is 0 or 1. Arithmetic wraps at 32 bits, so a result whose
+ends do not fit into 32 signed bits may have wrapped, and nothing is known of it. `divisibility` is
+the companion analysis for remainders.
 """
 
 from __future__ import annotations
@@ -19,25 +26,31 @@ from pallasite.passes.divisibility import constant_of
 from pallasite.passes.scalar_folds import FOLDS
 
 _DEEPEST = 32
-"""Operations in a row that are looked through."""
+"""How many operations in a row are looked through."""
 _MONOTONIC = {arith.AddiOp, arith.SubiOp, arith.MuliOp}
+"""Operations whose extremes are at the ends of their operands' ranges."""
 _SHIFTS = {arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp}
 _MOVED = {
     vector.BroadcastOp, vector.ShapeCastOp, vector.ExtractStridedSliceOp, vector.TransposeOp,
     tpu.TransposeOp, tpu.RepeatOp, tpu.RotateOp, tpu.DynamicRotateOp,
 }  # fmt: skip
-"""Operations whose results are elements of their first operand, maybe in other places."""
+"""Operations whose results are elements of their first operand, possibly at other positions."""
 _COMPUTED = {*FOLDS, *_SHIFTS, arith.SelectOp, arith.CmpiOp}
+"""Operations that `range_of_operation` judges from the ranges of their operands."""
 
 
 class Range(NamedTuple):
-    """The integers from `low` to `high`; None is an unknown end."""
+    """The integers from `low` to `high`, both included; None is an unknown end."""
 
     low: int | None = None
     high: int | None = None
 
     def over(self, other: Range, combine: Callable[[int, int], int]) -> Range:
-        """The range of a `combine` that is monotonic in each operand."""
+        """The range of `combine(x, y)`, which is monotonic in each operand, for x in this range and
+        y in `other`.
+
+        The extremes are at the four corners. The range is unknown if an end is, or if it may wrap.
+        """
         ends = (self.low, self.high, other.low, other.high)
         if any(end is None for end in ends):
             return Range()
@@ -47,7 +60,7 @@ class Range(NamedTuple):
         return result if result.fits_words() else Range()
 
     def fits_words(self) -> bool:
-        """Whether both ends are known, and numbers of 32 bits."""
+        """Whether both ends are known and are signed numbers of 32 bits."""
         if self.low is None or self.high is None:
             return False
         return least(32) <= self.low and self.high <= greatest(32)
@@ -57,21 +70,23 @@ class Range(NamedTuple):
         return Range(_least(self.low, other.low), _greatest(self.high, other.high))
 
     def capped(self, other: Range) -> Range:
-        """The range of the lesser of both."""
+        """The range of min(x, y) for x in this range and y in `other`."""
         highs = [high for high in (self.high, other.high) if high is not None]
         return Range(_least(self.low, other.low), min(highs, default=None))
 
     def raised(self, other: Range) -> Range:
-        """The range of the greater of both."""
+        """The range of max(x, y) for x in this range and y in `other`."""
         lows = [low for low in (self.low, other.low) if low is not None]
         return Range(max(lows, default=None), _greatest(self.high, other.high))
 
 
 def _least(one: int | None, other: int | None) -> int | None:
+    """The lesser of two low ends; None if one is unknown."""
     return None if one is None or other is None else min(one, other)
 
 
 def _greatest(one: int | None, other: int | None) -> int | None:
+    """The greater of two high ends; None if one is unknown."""
     return None if one is None or other is None else max(one, other)
 
 
@@ -79,19 +94,22 @@ _BITS = Range(0, 1)
 
 
 def range_of(value: SSAValue) -> Range:
-    """Where `value` lies, by constants, numbers of rows and lanes, the counters of loops, and
-    arithmetic."""
+    """The range of `value`, or of every element of it, found without any assumption.
+
+    It follows from constants, `tpu.iota`, loop counters and arithmetic.
+    """
     return Ranges().of(value)
 
 
 class Ranges:
-    """Where values lie, each asked once."""
+    """Ranges of values under some assumptions; each value is computed once."""
 
     def __init__(
         self, given: Mapping[SSAValue, Range] | None = None, elsewhere: Ranges | None = None
     ) -> None:
-        """`given` says what is assumed of some values, for one place in vectors; `elsewhere` knows
-        what lies in the others."""
+        """`given` assumes ranges of some values. If these hold for one position (element) of
+        vectors only, `elsewhere` has the ranges for all positions: operations that move elements
+        take their sources from there."""
         self._known: dict[SSAValue, Range] = dict(given or {})
         self._elsewhere = elsewhere
 
@@ -100,6 +118,8 @@ class Ranges:
         return self._of(value, _DEEPEST)
 
     def _of(self, value: SSAValue, depth: int) -> Range:
+        """`of`, looking through at most `depth` operations in a row; what was cut short at depth 0
+        is not kept."""
         known = self._known.get(value)
         if known is None:
             known = self._computed(value, depth)
@@ -108,6 +128,7 @@ class Ranges:
         return known
 
     def _computed(self, value: SSAValue, depth: int) -> Range:
+        """The range of `value` from the operation, or the loop, that defines it."""
         if not is_judged(value):
             return Range()
         whole = _BITS if element_of(value) == i1 else Range()
@@ -139,6 +160,8 @@ class Ranges:
         return whole
 
     def _extended(self, op: arith.ExtUIOp | arith.ExtSIOp, depth: int) -> Range:
+        """The range of an integer extended to a wider type: a signed i1 that is set becomes -1, and
+        of a narrower integer only the width is known."""
         source, width = op.input, bit_width(element_of(op.input))
         if width == 1:
             bit = self._of(source, depth)
@@ -149,7 +172,12 @@ class Ranges:
         return Range(least(width), greatest(width))
 
     def _cast(self, op: arith.IndexCastOp, whole: Range, depth: int) -> Range:
-        """A bit is a sign when it is extended, and an index may be cut."""
+        """The range of an `arith.index_cast`: unchanged if it widens or the value fits into 32
+        bits.
+
+        Nothing is known of a cast from i1, which extends the sign, or to less than 32 bits, which
+        truncates.
+        """
         if op.input.type == i1 or bit_width(op.result.type) < 32:
             return whole
         inner = self._of(op.input, depth)
@@ -157,6 +185,12 @@ class Ranges:
         return inner if widened or inner.fits_words() else Range()
 
     def _counter(self, value: BlockArgument, block: Block, depth: int) -> Range:
+        """The range of a block argument: of the counter of an `scf.for`, whose step must be a known
+        positive number.
+
+        If the first value is known, the high end is a value that the counter takes: `0 to 10 step
+        4` gives [0, 8].
+        """
         loop = block.parent_op()
         if not isinstance(loop, scf.ForOp) or value.index != 0:
             return _BITS if element_of(value) == i1 else Range()
@@ -176,7 +210,7 @@ class Ranges:
 
 
 def _number(value: SSAValue) -> int | None:
-    """What a constant, or every element of one, is."""
+    """The integer that a constant is, or that all elements of a constant vector are; else None."""
     if type(value.type) is not VectorType:
         return constant_of(value)
     number = arith.splat_number(value)
@@ -184,13 +218,20 @@ def _number(value: SSAValue) -> int | None:
 
 
 def is_judged(value: SSAValue) -> bool:
-    """Whether anything may be known of `value`: narrow integers wrap earlier than words."""
+    """Whether `value` has a type of which ranges are computed: i1, i32, index, or vectors of these.
+
+    Narrower integers wrap earlier than 32 bits, so nothing is said of them.
+    """
     element = element_of(value)
     return element in (i1, i32) or isinstance(element, IndexType)
 
 
 def range_of_operation(op: Operation, operands: Sequence[Range]) -> Range:
-    """Where the result of `op`, which `is_judged`, lies if its operands lie in `operands`."""
+    """The range of the only result of `op` if its operands lie in `operands`.
+
+    The result must be of a type that `is_judged`. An operation that is not listed gives an unknown
+    range (of an i1: 0 to 1).
+    """
     kind = type(op)
     if kind is arith.CmpiOp:
         return _compared(cast(arith.CmpiOp, op), *operands)
@@ -217,6 +258,7 @@ def range_of_operation(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _chosen(operands: Sequence[Range]) -> Range:
+    """The range of a select: one side if the condition is known, otherwise the join of both."""
     condition, left, right = operands
     if condition.low == 1:
         return left
@@ -224,7 +266,7 @@ def _chosen(operands: Sequence[Range]) -> Range:
 
 
 def _logic(op: Operation, operands: Sequence[Range]) -> Range:
-    """Of bits, all of whose ranges have two ends."""
+    """The range of an operation on i1, whose operands all have two known ends."""
     lows, highs = zip(*[cast("tuple[int, int]", (r.low, r.high)) for r in operands], strict=True)
     kind = type(op)
     if kind is arith.AndIOp:
@@ -237,6 +279,10 @@ def _logic(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _shifted(op: Operation, value: Range, by: Range) -> Range:
+    """The range of a shift by a known number of bits, from 0 to 30, as a product or a quotient.
+
+    A logical shift right is judged only of values that are not negative.
+    """
     if by.low is None or by.low != by.high or not 0 <= by.low < 31:
         return Range()
     factor = Range(1 << by.low, 1 << by.low)
@@ -249,6 +295,10 @@ def _shifted(op: Operation, value: Range, by: Range) -> Range:
 
 
 def _divided(op: Operation, value: Range, by: Range) -> Range:
+    """The range of a signed division or remainder by a known positive divisor.
+
+    Both round toward zero, so a remainder has the sign of the dividend.
+    """
     divisor = by.high
     if divisor is None or divisor != by.low or divisor < 1:
         return Range()
@@ -263,7 +313,10 @@ def _divided(op: Operation, value: Range, by: Range) -> Range:
 
 
 def _compared(op: arith.CmpiOp, left: Range, right: Range) -> Range:
-    """Whether every element compares so, none does, or that is not known."""
+    """The range of a comparison: [1, 1] or [0, 0] if all elements compare alike, else [0, 1].
+
+    Unsigned predicates are judged only if neither operand can be negative.
+    """
     name = op.predicate_name
     if element_of(op.lhs) == i1 and name not in ("eq", "ne"):
         # As a signed number, a set bit is -1.
@@ -287,6 +340,7 @@ def _compared(op: arith.CmpiOp, left: Range, right: Range) -> Range:
 
 
 def _positive(value: Range) -> bool:
+    """Whether a value in this range is certainly not negative."""
     return value.low is not None and value.low >= 0
 
 
@@ -295,6 +349,7 @@ def _not(answer: bool | None) -> bool | None:
 
 
 def _below(left: Range, right: Range) -> bool | None:
+    """Whether left < right: True or False if that is certain, None if it is unknown."""
     if left.high is not None and right.low is not None and left.high < right.low:
         return True
     if left.low is not None and right.high is not None and left.low >= right.high:
@@ -303,6 +358,7 @@ def _below(left: Range, right: Range) -> bool | None:
 
 
 def _equal(left: Range, right: Range) -> bool | None:
+    """Whether left == right: True or False if that is certain, None if it is unknown."""
     if _below(left, right) or _below(right, left):
         return False
     ends = {left.low, left.high, right.low, right.high}
