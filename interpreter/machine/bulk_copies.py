@@ -1,9 +1,14 @@
-"""Does all iterations of a loop of copies at once, if those of an iteration land in it.
+"""Runs all iterations of a loop of copies at once, if the copies of each iteration land within it.
+
+Such a loop reads offsets from tables or computes them, and copies one part of an array for each of
+them, for example one row per index of a table. Its offsets become arrays with one element per
+iteration, and its copies become a few NumPy assignments with index arrays (`_copy`).
 
 The order of the iterations does not matter if nothing that the loop writes is read in it, and if of
-several copies to one place the last one is made. `CopyLoop` examines all iterations before it does
-anything. If one would fail, or anything is unusual, it does nothing, and the loop runs iteration by
-iteration.
+several copies to one place only the last one is made. `CopyLoop` examines all iterations before it
+changes anything. If one would fail, or anything is unusual, it does nothing, and the loop runs
+iteration by iteration. `compiled/copy_loops.py` finds the loops; `part_copies` explains moves,
+sessions and views.
 """
 
 from __future__ import annotations
@@ -28,32 +33,40 @@ if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core
 
 Places = NDArray[np.int64]
+"""Numbers, one per copy: offsets, or indices of views."""
 LEAST = 8
-"""Turns of the shortest loop that is worth it."""
+"""Iterations of the shortest loop for which this is faster."""
 MOST_BYTES = 1 << 14
-"""Bytes of the largest copy of which it is the ado, and not the copy, that takes long."""
+"""Bytes of the largest copy; of larger ones, the copying itself takes the time."""
 AT_ONCE = 1 << 20
-"""Bytes that are copied by one assignment, which holds them in between."""
+"""Bytes copied by one assignment, which NumPy holds in a temporary array."""
 
 
 class Loaded(NamedTuple):
-    """A number read from a table in each iteration; all fields are numbers of values."""
+    """An element of a table that each iteration loads. `table` and `places` are the numbers of the
+    values that are the table's ref and the indices."""
 
     table: int
     places: tuple[int, ...]
 
 
 class Computed(NamedTuple):
-    """A function of arrays with one element per iteration, or a single one; it gives None where it
-    would fail."""
+    """A function of arrays that have one element per iteration, or a single one for all.
+
+    `operands` are numbers of values. The function gives None where an iteration would fail.
+    """
 
     function: Function
     operands: tuple[int, ...]
 
 
 class Copies(NamedTuple):
-    """A copy in each turn: places of the refs where its paths begin, and of the starts that these
-    take."""
+    """A copy that every iteration makes.
+
+    `ends` are the numbers of the values that are the refs of the semaphore, the source and the
+    target, where the paths of `copier` begin; `starts` are those of the offsets that its paths
+    take.
+    """
 
     copier: Copier
     ends: tuple[int, int, int]
@@ -62,15 +75,19 @@ class Copies(NamedTuple):
 
 
 class Flight(NamedTuple):
-    """Copies that are all started before the first wait for one of them."""
+    """Copies of one iteration that are all started before the first wait for one of them."""
 
     copies: tuple[Copies, ...]
     awaits: tuple[tuple[int, SourceLocation | None], ...]
-    """Which copy each wait is for, and where it is."""
+    """For each wait, in order: the number of the copy in `copies`, and the location of the wait."""
 
 
 class Bulk(NamedTuple):
-    """All turns of one copy, or of several of a flight between the same two arrays."""
+    """One copy of a flight in all iterations, or several between the same two arrays.
+
+    `starts`, `read` and `write` have an element per copy: iteration by iteration, and within one
+    the newest copy first. `read` and `write` are indices into `views`.
+    """
 
     starts: list[Places]
     session: Session
@@ -79,22 +96,23 @@ class Bulk(NamedTuple):
     read: Places
     write: Places
     semaphores: list[tuple[int, Semaphore]]
-    """Those that are used, and in which turn the last time."""
+    """The semaphores that are used, each with the last iteration that uses it."""
     members: list[int]
-    """Which copies of the flight they are."""
+    """The numbers, in the flight, of the copies that it holds."""
 
 
 class CopyLoop:
-    """A loop that only copies."""
+    """A loop that only copies; called with a core, it runs all iterations or does nothing."""
 
     def __init__(
         self, index: Any, steps: Sequence[Loaded | Computed], flights: Sequence[Flight],
         given: Sequence[Any], cost: int,
     ) -> None:  # fmt: skip
-        """`index` and `given` are the types of the loop index and of the scalars from outside, None
-        for refs; an iteration costs that many steps of the budget.
+        """`index` and `given` are the array types of the loop index and of the values from outside
+        (None for refs). Each iteration costs `cost` steps of the budget.
 
-        Values are numbered: the index, then the results of `steps`, then what is given.
+        Values are numbered: 0 is the index, then come the results of `steps`, then the given
+        values.
         """
         self._index = index
         self._steps = tuple(steps)
@@ -105,7 +123,11 @@ class CopyLoop:
     def __call__(
         self, core: Core, budget: Budget, low: int, high: int, step: int, *given: Any
     ) -> bool:
-        """Runs the loop; False if it did nothing."""
+        """Runs the iterations of `range(low, high, step)`; False if it did nothing.
+
+        `given` are the values from outside, scalars and refs. It does nothing for short loops, for
+        budgets that would be exhausted, and under checks or recording.
+        """
         count = len(range(low, high, step)) if step > 0 else 0
         if count < LEAST or budget.left < count * self._cost:
             return False
@@ -140,7 +162,8 @@ class CopyLoop:
 
 
 def _note(core: Core, flights: Sequence[tuple[Flight, Sequence[Bulk]]], count: int) -> None:
-    """Notes what copies leave beside their elements."""
+    """Records what the copies change besides elements: counts of the DMA engine, and which core and
+    source lines used each semaphore last."""
     engine = core.machine.engine
     credited: list[tuple[tuple[int, int, int], Semaphore, SourceLocation | None]] = []
     taken: list[tuple[tuple[int, int, int], Semaphore, SourceLocation | None]] = []
@@ -162,8 +185,10 @@ def _note(core: Core, flights: Sequence[tuple[Flight, Sequence[Bulk]]], count: i
 
 
 def _loaded(table: Ref, index: Sequence[Array]) -> Array | None:
-    """The i32 numbers in a table at the indices `index`; None if one is outside, or for other
-    tables."""
+    """The elements of `table` at the indices `index`, an array per dimension.
+
+    None if an index is out of bounds, or if the table does not hold i32 elements.
+    """
     storage = table.codec.storage
     if not table.codec.integral or storage != np.int32 or table.buffer.freed:
         return None
@@ -178,12 +203,12 @@ def _loaded(table: Ref, index: Sequence[Array]) -> Array | None:
 
 
 def _bulks(core: Core, flight: Flight, values: Sequence[Any], count: int) -> list[Bulk] | None:
-    """All turns of the copies of `flight`; None if one is unusual, or would fail."""
+    """The copies of `flight` in all iterations; None if one is unusual, or would fail."""
     engine = core.machine.engine
     if len(engine.flying) + len(flight.copies) > engine.limit:
         return None
     alike: dict[int, list[int]] = {}
-    """The copies by the place of their target."""
+    """The numbers of copies, by the number of the value that is their target."""
     for number, copies in enumerate(flight.copies):
         alike.setdefault(copies.ends[2], []).append(number)
     found: list[Bulk] = []
@@ -198,7 +223,11 @@ def _bulks(core: Core, flight: Flight, values: Sequence[Any], count: int) -> lis
 def _bulk(
     core: Core, flight: Flight, members: list[int], values: Sequence[Any], count: int
 ) -> Bulk | None:
-    """All turns of some copies of `flight` to one array; None if one is unusual, or would fail."""
+    """Some copies of `flight`, those of numbers `members` to one array, in all iterations.
+
+    None if one is unusual, or would fail. All of them must lie alike, so that they share views, and
+    targets that are not the same must be disjoint.
+    """
     all_copies = [flight.copies[number] for number in members]
     copier, ends = all_copies[0].copier, all_copies[0].ends
     semaphore, source, target = (values[place] for place in ends)
@@ -210,7 +239,7 @@ def _bulk(
         for other in all_copies[1:]
     ):
         return None
-    # Of one turn, the newest lands first.
+    # Within one iteration the newest copy lands first.
     given = [[values[place] for place in copies.starts] for copies in reversed(all_copies)]
     each = len(members)
     starts = [_in_turn(numbers, count) for numbers in zip(*given, strict=True)]
@@ -222,7 +251,7 @@ def _bulk(
         return None
     if target.buffer.is_adopted or move.bits == target.buffer.size * 8:
         return None
-    # In the first turn both are there for the first time.
+    # Asking for the bytes makes sure that both buffers have memory, as a first iteration would.
     _ = source.buffer.bytes, target.buffer.bytes
     session = copier.session(core, semaphore, source, target)
     if session.engine is None or source.buffer.freed or target.buffer.freed:
@@ -246,7 +275,7 @@ def _bulk(
         residues.append(int(rest[0]))
     views = copier.views(session, tuple(residues))
     numbers = number.reshape(count, each)
-    # Those of several semaphores land in the order of the waits.
+    # Copies of one iteration with different semaphores land in the order of their waits instead.
     if views is None or views.parts or (numbers != numbers[:, :1]).any():
         return None
     semaphores = _semaphores(core, numbers[:, 0])
@@ -256,7 +285,8 @@ def _bulk(
 
 
 def _in_turn(numbers: Sequence[Array], count: int) -> Places:
-    """What some values are in the first turn, then what they are in the second one, and so on."""
+    """Interleaves values, each an array with one element per iteration: all of iteration 0, then
+    all of iteration 1, and so on."""
     found = np.empty((count, len(numbers)), np.int64)
     for place, number in enumerate(numbers):
         found[:, place] = number
@@ -264,15 +294,18 @@ def _in_turn(numbers: Sequence[Array], count: int) -> Places:
 
 
 def _cuts(path: Path) -> list[Cut]:
-    """The steps of a path that begin where something given says."""
+    """The slices of a path whose offsets are not all constants."""
     return [
         step for step in path if isinstance(step, Cut) and any(p is not None for p in step.places)
     ]
 
 
 def _meet_or_are_same(cuts: Sequence[Cut], starts: Sequence[Places]) -> bool:
-    """Whether of the parts to which a path with these `cuts` leads any two are the same, or have
-    nothing in common."""
+    """Whether any two parts that a path with these `cuts` leads to are equal or disjoint.
+
+    That holds if there is one slice at most, and all its offsets `starts` are multiples of its
+    sizes.
+    """
     if len(cuts) > 1:
         return False
     return not any(
@@ -283,7 +316,8 @@ def _meet_or_are_same(cuts: Sequence[Cut], starts: Sequence[Places]) -> bool:
 
 
 def _semaphores(core: Core, numbers: Places) -> list[tuple[int, Semaphore]] | None:
-    """The semaphores of these numbers, each with its last iteration; None if one is in use."""
+    """The semaphores of these numbers, each with the last iteration that uses it; None if one is in
+    use."""
     found: list[tuple[int, Semaphore]] = []
     last = {number: turn for turn, number in enumerate(numbers.tolist())}
     for number, turn in last.items():
@@ -295,7 +329,8 @@ def _semaphores(core: Core, numbers: Places) -> list[tuple[int, Semaphore]] | No
 
 
 def _are_apart(bulks: Sequence[Bulk]) -> bool:
-    """Whether nothing that one copy writes is written or read by another one."""
+    """Whether no buffer that one of `bulks` writes is read or written by another, or is a table in
+    SMEM."""
     pairs = [bulk.session.ends for bulk in bulks]
     ends = [pair for pair in pairs if pair is not None]
     read = {id(source.buffer) for source, _ in ends}
@@ -305,10 +340,14 @@ def _are_apart(bulks: Sequence[Bulk]) -> bool:
 
 
 def _copy(bulk: Bulk) -> None:
+    """Copies all parts of a bulk, and notes which parts of the target have landed.
+
+    Of several copies to one part only the last one is made.
+    """
     read, write, (sources, targets, _) = bulk.read, bulk.write, bulk.views
     order = np.arange(len(write))
     if not (write[1:] > write[:-1]).all():
-        # Of several copies to one place the last one is left.
+        # Keep the last copy to each part.
         _, kept = np.unique(write[::-1], return_index=True)
         order = len(write) - 1 - kept
     at_once = max(AT_ONCE * 8 // bulk.move.bits, 1)
@@ -320,7 +359,7 @@ def _copy(bulk: Bulk) -> None:
         return
     whole = ends[1]
     if len(order) * bulk.move.bits == 8 * whole.byte_count == 8 * whole.buffer.size:
-        # The parts are all of it, since no two of them have a byte in common.
+        # The parts are disjoint, so together they are the whole buffer.
         landed.add((whole.base, whole.starts, whole.shape, whole.digits))
         return
     target = bulk.move.target
@@ -329,7 +368,7 @@ def _copy(bulk: Bulk) -> None:
 
 
 def _turns(starts: Sequence[Places], order: Places) -> Iterator[tuple[int, ...]]:
-    """The offsets `starts` of each iteration, for the iterations in `order`."""
+    """The offsets `starts` of each copy, for the copies in `order`."""
     if not starts:
         return iter([()])
     return zip(*[start[order].tolist() for start in starts], strict=True)

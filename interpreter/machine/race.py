@@ -1,16 +1,16 @@
-"""The race detector (check `race`): two accesses, one a write, that nothing orders.
+"""The race detector (check `race`): finds two accesses, at least one a write, that nothing orders.
 
-Every core has a vector clock; a signal or the enqueueing of a DMA publishes it, a successful wait
-joins what the semaphore has gathered (spec/pallas_semantics.md 5.1). A transfer reads its source
-and writes its target at some time between its start and the wait that takes its credit, so both
-halves are recorded when it starts, and stay unordered with everything until a wait on the semaphore
-that they credit; from then on they count as accesses of the waiting core at that time. That is
-exact, because only the core that owns a semaphore can wait for it. Nothing needs to go wrong: a
-race is found in every interleaving in which both accesses happen.
+Every core has a vector clock. A signal or the start of a DMA publishes it, and a successful wait
+joins the clocks that the semaphore has gathered (spec/pallas_semantics.md 5.1). A transfer reads
+its source and writes its target at some time between its start and the wait that takes its credit.
+Both halves are therefore recorded when it starts and are unordered with everything until a wait on
+the semaphore that they credit; from then on they count as accesses of the waiting core at that
+time. That is exact, because only the core that owns a semaphore can wait for it. Data need not be
+corrupted for a race to be found: it is found in every interleaving in which both accesses happen.
 
-What a wait joins is what it could not have ended without (`credits`). Whether another signal might
-have come in the place of one may show only later in the run. Then the whole run is looked at again,
-from a record of its events, with the order that is left.
+A wait joins only the credits without which it could not have ended (`credits`). Whether another
+signal might have come in place of one may show only later in the run. The recorded events of the
+whole run are then replayed without those joins, until nothing new is doubtful.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 _CODE = "data-race"
 
 MOST_EVENTS = 2_000_000
-"""Events of a run that are kept to be looked at again."""
+"""Events of a run that are kept for a replay; a run with more of them is not replayed."""
 
 
 def _reach(transfer: Transfer) -> Ref:
+    """What a transfer may write, which can be more than its target."""
     return transfer.reach or transfer.target
 
 
@@ -51,12 +52,16 @@ def _is_shared(buffer: Buffer) -> bool:
 
 
 def _key(buffer: Buffer) -> object:
-    """What has one history: a buffer, or a place of memory that subcores share."""
+    """The key of an access history: the buffer, or in memory that subcores share the address."""
     return (buffer.memory, buffer.address) if _is_shared(buffer) else buffer
 
 
 class RaceCheck(Observer):
-    """Finds data races."""
+    """Reports `data-race` for accesses, transfers and reads of semaphore counts that race.
+
+    The public methods are the events of `Observer`. Those that change clocks or credits go through
+    `_do`, which records them for a replay.
+    """
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
@@ -64,6 +69,8 @@ class RaceCheck(Observer):
         self._start({})
 
     def _start(self, doubtful: dict[Semaphore, Doubts]) -> None:
+        """Forgets everything. `doubtful` lists waits, by semaphore, that may not have needed a
+        credit."""
         count = len(self._cores)
         self._ordered = not self.machine.engine.order.unordered
         self._clocks = np.eye(count, dtype=np.int64)
@@ -71,19 +78,19 @@ class RaceCheck(Observer):
         self._credits: dict[Semaphore, Credits] = {}
         self._issued: dict[Transfer, tuple[Credit | None, Credit]] = {}
         self._early: dict[Transfer, Clock] = {}
-        """Transfers to cores that had not begun, and the clocks of their senders."""
+        """Transfers to buffers not yet allocated, with the clocks of their senders."""
         self._waited: set[int] = set()
-        """Cores that have come behind their first wait."""
+        """Numbers of the cores that have completed a wait."""
         self._births: dict[Buffer, int] = {}
-        """When their cores allocated the buffers that not all cores have from the start."""
+        """The time (of its core's clock) of each allocation after that core's first wait."""
         self._doubtful = doubtful
         self._events: list[tuple[Any, ...]] | None = None
-        """What happened, in order, while it is known and several cores took part."""
+        """The recorded events, in order; None for a single core, in a replay, or after too many."""
         if count > 1 and not doubtful:
             self._events = []
 
     def _do(self, step: Callable[..., None], *given: Any) -> None:
-        """Takes one step, and notes it down."""
+        """Carries out one step, an unbound method of this class, and records it for a replay."""
         if self._events is not None:
             self._events.append((step, *given))
             if len(self._events) > MOST_EVENTS:
@@ -139,12 +146,13 @@ class RaceCheck(Observer):
             self._events.append((RaceCheck._again, use, buffer))
 
     def _again(self, use: Use, buffer: Buffer) -> None:
-        """An access that was looked at before."""
+        """Replays an access that was recorded."""
         history = self._history(buffer)
         self._compare(use, history, self._clocks[use.number], buffer, use.number)
         history.settle(use)
 
     def _compare(self, use: Use, history: History, clock: Clock, buffer: Buffer, core: int) -> None:
+        """Checks `use` against transfers in flight and against accesses of other cores."""
         # Reads do not race with each other.
         write, transfer = use.write, use.transfer
         for other in history.flying.near(use.region):
@@ -158,11 +166,12 @@ class RaceCheck(Observer):
                         self._check(use, other, clock, buffer, core)
 
     def _check(self, use: Use, other: Use, clock: Clock, buffer: Buffer, core: int) -> None:
+        """Reports `use` and `other` if they overlap, are unordered, and are not two additions."""
         if not use.region.overlaps(other.region) or other.before(clock):
             return
         if use.adds and other.adds:
             return
-        # Two lines race as often as they are executed.
+        # Two source lines that race do so at every execution; they are reported once.
         if self.told(_CODE, use.location, str(other.location)):
             return
         low = max(use.region.low, other.region.low)
@@ -182,7 +191,7 @@ class RaceCheck(Observer):
         self._do(RaceCheck._begin, transfer, self._written(transfer))
 
     def _written(self, transfer: Transfer) -> Buffer | None:
-        """Where a transfer writes; None while its receiver has not begun, so has no such buffer."""
+        """The buffer that a transfer writes; None if its receiver has not yet allocated it."""
         buffer = transfer.target.buffer
         if not transfer.remote:
             return buffer
@@ -219,7 +228,8 @@ class RaceCheck(Observer):
         return use, history
 
     def _overlap(self, source: Use, target: Use) -> None:
-        """A copy to a place that it also reads; one onto itself changes nothing."""
+        """Reports a copy whose target partly overlaps its source; a copy onto itself is
+        harmless."""
         one, other = source.region, target.region
         if one.key == other.key or not one.overlaps(other) or target.transfer is None:
             return
@@ -293,11 +303,11 @@ class RaceCheck(Observer):
     def _wait(
         self, number: int, semaphore: Semaphore, amount: int, left: int, at: SourceLocation | None
     ) -> None:
-        # Nobody but its owner waits for a semaphore, and he has now joined all that is certain.
+        # Only its owner waits for a semaphore; it now joins every credit that is certain.
         credits, clock = self._of(semaphore), self._clocks[number]
         certain = credits.wait(number, amount, left, int(clock[number]), at)
         self._waited.add(number)
-        # What comes before the wait, and what comes behind it, are different times.
+        # Accesses before and after the wait must have different times.
         clock[number] += 1
         self._join(number, clock, certain)
         for credit in credits.in_part():
@@ -305,7 +315,7 @@ class RaceCheck(Observer):
                 use.partly = True
 
     def _join(self, number: int, clock: Clock, certain: list[Credit]) -> None:
-        """Puts signals and transfers into the past of a core."""
+        """Joins the clocks of signals and transfers, `certain`, into that of core `number`."""
         for credit in certain:
             np.maximum(clock, credit.clock, out=clock)
             credit.clock = clock[:0]
@@ -333,7 +343,7 @@ class RaceCheck(Observer):
             self._count_races(semaphore, question, credit)
 
     def _issue(self, semaphore: Semaphore, credit: Credit) -> None:
-        """`credit` is on its way to `semaphore`."""
+        """Notes that `credit` is on its way to `semaphore`; reads of the count may race with it."""
         credits = self._of(semaphore)
         credits.issue(credit)
         for question in credits.counts:
@@ -355,7 +365,7 @@ class RaceCheck(Observer):
     # Scopes.
 
     def allocated(self, core: Core, buffer: Buffer) -> None:
-        # What a core allocates before its first wait is there when others begin.
+        # What a core allocates before its first wait counts as there when other cores begin.
         if self._cores[core] in self._waited and not _is_shared(buffer):
             self._do(RaceCheck._allocate, self._cores[core], buffer)
 
@@ -366,7 +376,7 @@ class RaceCheck(Observer):
         self._do(RaceCheck._release, buffer)
 
     def _release(self, buffer: Buffer) -> None:
-        # Of memory that subcores share, others may be in this scope, or use the place for the next.
+        # Other subcores may still use shared memory here, or allocate the same address again.
         if not _is_shared(buffer):
             self._histories.pop(buffer, None)
         self._births.pop(buffer, None)
@@ -381,7 +391,7 @@ class RaceCheck(Observer):
         self._start({})
 
     def _doubt(self, doubtful: dict[Semaphore, Doubts]) -> bool:
-        """Adds to `doubtful` what is new in this look at the events; False if there is nothing."""
+        """Adds doubts found by this replay to `doubtful`; False if there were no new ones."""
         before = sum(map(len, doubtful.values()))
         for semaphore, credits in self._credits.items():
             if credits.doubts:

@@ -1,4 +1,7 @@
-"""Which bits of a buffer an access touches, and whether two accesses touch the same."""
+"""Regions: which bits of a buffer an access touches, and whether two accesses touch the same ones.
+
+The race detector and other checks compare accesses by their regions.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,12 @@ Box = tuple[tuple[Digits, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...
 
 
 class Region:
-    """The elements at `base` plus some pieces, those that `mask` selects.
+    """The elements of a buffer that an access touches: those of a box or of strided views, where
+    `mask` is true.
 
-    Pieces and extent are worked out when first asked for: most regions are told apart by the boxes
-    that they are of one array. Runs with checks keep one of each box that is touched, so a region
-    is few objects for the garbage collector to visit.
+    Strided views and byte extents are computed when first asked for: most regions of one array are
+    told apart by the coordinates of their boxes. Runs with checks keep one region for each box that
+    is touched, so a region is made of few objects, for the garbage collector's sake.
     """
 
     __slots__ = (
@@ -41,8 +45,8 @@ class Region:
         pieces: tuple[Piece, ...] | None = None,
         reach: tuple[int, int] | None = None,
     ) -> None:
-        """`key` is equal for equal regions of one buffer; either `box` or `pieces` is given.
-        `reach` is the first element offset, and one past the last, if that is known."""
+        """`key` is equal for equal regions of one buffer. Either `box` or `pieces` is given;
+        `reach` is the first element offset, and one past the last, if they are known."""
         # A masked access must not stand for another one of the same box.
         self.key = key if mask is None else (key, mask.tobytes())
         self.bits = ref.codec.bits
@@ -50,7 +54,7 @@ class Region:
         self.mask = mask
         self._box = box
         self.array: Hashable = None
-        """Equal for dense boxes of one array, which their coordinates tell apart; else None."""
+        """Identifies the array of a dense box, so that coordinates can be compared; else None."""
         if box is not None and box[3] is None and box[1]:
             self.array = box[0], ref.base, self.bits
         self._pieces = pieces
@@ -73,19 +77,23 @@ class Region:
         return found
 
     def _bytes(self, reach: tuple[int, int]) -> tuple[int, int]:
+        """A range of element offsets from the base as a range of bytes of the buffer, rounded
+        outwards."""
         first, last = self.base + reach[0], self.base + reach[1]
         return first * self.bits // 8, -(-last * self.bits // 8)
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Of a box of an array: its first coordinates."""
+        """The first coordinates of a box."""
         assert self._box is not None
         return self._box[1]
 
     @property
     def block(self) -> tuple[int, ...]:
-        """Of a box of an array: its shape, if it begins at a multiple of it, else nothing. Two
-        boxes of one block are equal, or have nothing in common."""
+        """The shape of a box if its starts are multiples of it, else ().
+
+        Two boxes with the same such shape are equal or disjoint.
+        """
         if self._block is None:
             assert self._box is not None
             _, starts, shape, _ = self._box
@@ -96,14 +104,17 @@ class Region:
         return self._block
 
     def along(self, dimension: int) -> tuple[int, int]:
-        """Of a box of an array: the first coordinate in a dimension, and one past the last."""
+        """The first coordinate of a box in `dimension`, and one past the last."""
         assert self._box is not None
         start = self._box[1][dimension]
         return start, start + self._box[2][dimension]
 
     @property
     def telling(self) -> int:
-        """Of a box of an array: the dimension of which it takes the smallest part up to its end."""
+        """The dimension in which a box starts at the largest multiple of its own size.
+
+        Boxes of one array are likely to be disjoint there; `region_index` sorts by it.
+        """
         if self._telling is None:
             assert self._box is not None
             parts = [start / max(size, 1) for start, size in zip(*self._box[1:3], strict=True)]
@@ -129,11 +140,15 @@ class Region:
 
     @property
     def extent(self) -> str:
-        """The bytes of the buffer between its first and its last one, in words."""
+        """The span as text, for messages."""
         return span_text(self.low, self.high)
 
     def overlaps(self, other: Region) -> bool:
-        """Whether some bit belongs to both."""
+        """Whether some bit belongs to both regions.
+
+        Dense boxes of one array are compared by coordinates; otherwise, if the spans meet, bit by
+        bit.
+        """
         array = self.array
         if array is not None and array == other.array:
             assert self._box is not None and other._box is not None
@@ -153,6 +168,8 @@ class Region:
         return bool((self._marks(first, size) & other._marks(first, size)).any())
 
     def _marks(self, first: int, size: int) -> NDArray[np.uint8]:
+        """`size` bytes of the buffer from byte `first` on, in which the bits of the region are
+        set."""
         marks = np.zeros(-(-size // 4) * 4, np.uint8)
         raw = raw_codec(self.bits)
         base = self.base - first * 8 // self.bits
@@ -167,7 +184,7 @@ class Region:
 
 
 def span_text(low: int, high: int) -> str:
-    """The bytes from `low` up to, not including, `high`."""
+    """The bytes from `low` up to, but not including, `high`, in words."""
     return f"byte {low}" if high == low + 1 else f"bytes {low} to {high - 1}"
 
 
@@ -178,7 +195,8 @@ def box_region(
     strides: Sequence[int] | None,
     mask: Mask = None,
 ) -> Region:
-    """What `ref.load(index, shape, strides)` touches."""
+    """The region of `ref.load(index, shape, strides)`; `strides` count elements, None means
+    dense."""
     starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
     steps = None if strides is None or set(strides) <= {1} else tuple(strides)
     box = ref.digits, starts, shape, steps
@@ -191,7 +209,7 @@ def box_region(
 
 
 def whole_region(ref: Ref) -> Region:
-    """All elements of `ref`, which remembers the answer."""
+    """The region of all elements of `ref`, which caches it."""
     if ref.region is None:
         box = ref.digits, ref.starts, ref.shape, None
         ref.region = Region((ref.base, ref.codec.bits, *box), ref, box=box)
@@ -199,13 +217,13 @@ def whole_region(ref: Ref) -> Region:
 
 
 def _hashable(piece: Piece) -> Hashable:
-    """What tells `piece` apart; slices cannot be hashed before Python 3.12."""
+    """A key for `piece`; slices cannot be hashed before Python 3.12."""
     part = piece.part and tuple((s.start, s.stop) for s in piece.part)
     return part, piece.shape, piece.base, piece.strides
 
 
 def rows_region(ref: Ref, plan: Registers, mask: Mask = None) -> Region:
-    """What a register access touches; `mask` is in the order of the plan."""
+    """The region of a register access; `mask` has the axes in the order of the plan."""
     key = (ref.base, ref.codec.bits, tuple(map(_hashable, plan.pieces)))
     reach = plan.lowest, plan.highest
     return Region(key, ref, mask, pieces=plan.pieces, reach=reach)

@@ -1,12 +1,17 @@
 """Accesses by registers: `tpu.load`, `tpu.store` and the like (spec/vreg_lowering.md 7.3, 10.4).
 
-A register is addressed by physical rows of 128 words: sublane s of the register is the row
-`row(index) + offsets[s]`. Sublanes that are masked off touch nothing, so `row(index)` itself may be
-negative; in a load they are poison. A grid of registers reads one register per grid position,
-`index[d] + g[d] * steps[d]`. Rows in the padding of the buffer's tiles may be accessed.
+A register is addressed by physical rows of 128 words: sublane s of a register holds row `row(index)
++ offsets[s]`. Sublanes that are masked off touch nothing, so `row(index)` itself may be negative; a
+load fills them with poison. A grid of registers reads the register at grid position g from
+`index[d] + g[d] * steps[d]` in each dimension d. Rows in the padding of the buffer's tiles may be
+accessed.
 
-Loaded grids are held in the order of the logical matrix (design note "Form 4", 3.3): rows of the
-array are contiguous in the result's memory, whatever its shape says.
+A loaded grid has the shape (grid..., 8, 128), or (grid..., 8, 128, packing) for elements narrower
+than words. In memory its elements lie in the order of the logical matrix (design note "Form 4",
+3.3): rows of the array are contiguous, whatever its shape says.
+
+`plan` splits an access into strided views (`Registers`); `read`, `write` and `initialised` use such
+a plan. Plans are cached, since the same accesses recur in every iteration.
 """
 
 from __future__ import annotations
@@ -38,37 +43,39 @@ CONSECUTIVE = tuple(range(SUBLANES))
 
 
 class Registers(NamedTuple):
-    """The pieces of a register access; element offsets count from the ref's base."""
+    """The strided views of a register access; element offsets count from the ref's base."""
 
     pieces: tuple[Piece, ...]
     lowest: int
     highest: int
-    """First element, and one past the last element, that is touched."""
+    """The first element that is touched, and one past the last."""
     order: tuple[int, ...]
-    """Axes of the (grid..., 8, 128[, p]) value in the order of the logical matrix."""
+    """The axes of the (grid..., 8, 128[, packing]) value in the order of the logical matrix."""
     complete: bool
+    """Whether all 8 sublanes are accessed."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pattern:
-    """What an operation says of its registers, but for the index where they begin.
+    """What an operation says of its registers, except the index at which they begin.
 
-    Told apart by identity, which is quick; `pattern` makes equal ones one object.
+    Compared by identity, which is fast; `pattern` makes equal ones one object.
     """
 
     shape: tuple[int, ...]
-    """Of all of them: (grid..., 8, 128[, p])."""
+    """The shape of all registers together: (grid..., 8, 128[, packing])."""
     steps: tuple[int, ...]
+    """By how much the index grows per grid position, in each grid dimension."""
     sublanes: tuple[bool, ...]
-    """Those that are accessed."""
+    """Whether each of the 8 sublanes is accessed."""
     offsets: tuple[int, ...]
-    """Rows of 128 words from the index to each sublane."""
+    """The row, in rows of 128 words after that of the index, of each sublane."""
     box: Box | None
-    """What of the ref the kernel accesses."""
+    """The box of the ref that the kernel accesses, if that is known."""
     fixed: bool
     """Whether the index is a constant, which may leave the ref for the array around it."""
     straight: bool
-    """Whether views have the axes of `shape`, instead of those of memory."""
+    """Whether views have the axes of `shape` in order, instead of those of the logical matrix."""
 
 
 @lru_cache(maxsize=1 << 12)
@@ -82,17 +89,17 @@ def pattern(
     fixed: bool = False,
     straight: bool = False,
 ) -> Pattern:
-    """The pattern of these arguments."""
+    """The pattern of these arguments; cached, so that equal ones are one object."""
     return Pattern(shape, steps, sublanes, offsets, box, fixed, straight)
 
 
 def read(ref: Ref, found: Registers, shape: tuple[int, ...]) -> Array:
-    """The grid of registers of `shape` that was planned."""
+    """The registers of `shape` that `found` plans to load from `ref`."""
     return read_from(ref, found, shape, ref.buffer.bytes)
 
 
 def read_from(ref: Ref, found: Registers, shape: tuple[int, ...], memory: Array) -> Array:
-    """The same, where the contents of the buffer are `memory`."""
+    """`read`, with `memory` as the contents of the buffer."""
     out = np.empty([shape[axis] for axis in found.order], ref.codec.carrier)
     if not found.complete:
         out[...] = values.poison(ref.element, (), ref.buffer.memory.poison)
@@ -102,14 +109,17 @@ def read_from(ref: Ref, found: Registers, shape: tuple[int, ...], memory: Array)
 
 
 def write(ref: Ref, found: Registers, array: Array, mask: Array | None, *, add: bool) -> None:
-    """Writes a grid of registers where it was planned."""
+    """Writes the registers `array` as `found` plans, where `mask` (None: everywhere) is true.
+
+    With `add` they are added to what is there. Bits that are written are marked as initialised.
+    """
     write_to(ref, found, ref.buffer.bytes, array, mask, add=add)
 
 
 def write_to(
     ref: Ref, found: Registers, memory: Array, array: Array, mask: Array | None = None, *, add: bool
 ) -> None:
-    """The same, where the contents of the buffer are `memory`."""
+    """`write`, with `memory` as the contents of the buffer."""
     shape = array.shape
     if add:
         array = values.accumulate(ref.element, read_from(ref, found, shape, memory), array)
@@ -130,9 +140,10 @@ def write_to(
 
 
 def initialised(ref: Ref, found: Registers, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
-    """Per register of a load whether any of its elements was ever written.
+    """For each register of a load, whether any of its elements was ever written.
 
-    None if all elements were, or nobody knows.
+    The result has the shape of the grid. It is None if all elements were written, or if nobody
+    tracks that.
     """
     shadow = ref.buffer.shadow
     if shadow is None or all(marked(ref, shadow, piece) for piece in found.pieces):
@@ -147,14 +158,18 @@ def initialised(ref: Ref, found: Registers, shape: tuple[int, ...]) -> NDArray[n
 
 
 def marked(ref: Ref, shadow: NDArray[np.uint8], piece: Piece) -> bool:
-    """Whether every element of a piece was written; False if that takes longer to find out."""
+    """Whether every element of a piece was written; False also where finding out would take
+    long."""
     if ref.codec.bits < 8:
         return False
     return bool(view(shadow, ref.codec.mark, ref.base, piece, ref.codec.bits).all())
 
 
 def word_mask(mask: Array, shape: tuple[int, ...]) -> Array:
-    """`mask` for every element; one that ends in (8, 128) covers all elements of a packed word."""
+    """`mask` broadcast to every element of `shape`.
+
+    A mask that ends in (8, 128) covers all elements of each packed word.
+    """
     if len(shape) > 2 and shape[-3:-1] == (SUBLANES, LANES) and mask.shape[-1] == LANES:
         mask = mask[..., None]
     return np.broadcast_to(mask, shape)
@@ -169,8 +184,11 @@ def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
 def plan(
     ref: Ref, what: str, index: Sequence[int], wanted: Pattern, at: SourceLocation | None
 ) -> Registers:
-    """How a `what` (load or store) splits into pieces; raises if it is unaligned or outside, or if
-    the box that the kernel accesses is."""
+    """Splits a `what` (load or store) of registers at `index` into strided views.
+
+    Raises `ExecutionError` if a register does not start at lane 0 of a sublane, if it begins
+    outside the ref or touches what is outside the buffer, or if the kernel's box leaves the ref.
+    """
     if ref.buffer.freed:
         ref.alive(at)
     place = ref.digits, ref.base, ref.starts, ref.shape, ref.blocks, ref.ends
@@ -215,14 +233,15 @@ class Fault(Enum):
 _Place = tuple[
     tuple[Digits, ...], int, tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]
 ]
-"""Of a ref: digits, base, starts, shape, blocks and ends."""
+"""The fields of a ref that decide an access: digits, base, starts, shape, blocks and ends."""
 
 
 @lru_cache(maxsize=1 << 14)
 def _judged(
     place: _Place, index: tuple[int, ...], wanted: Pattern, size: int, bits: int
 ) -> tuple[Registers | None, Fault | None]:
-    """How an access to a buffer of `size` bytes splits, and what is wrong with it."""
+    """How an access to a buffer of `size` bytes splits, and what is wrong with it, if anything
+    is."""
     digits, base, first, extents, blocks, ends = place
     if wanted.box is not None and wanted.box.leaves(index):
         return None, Fault.BOX
@@ -254,12 +273,15 @@ def _leaves(
 ) -> bool:
     """Whether registers begin beyond the last tile of a dimension, or before the first.
 
-    What is there belongs to others: a neighbouring row, another block of the same buffer. The
-    sublanes of a register may be rows of any dimension, so only their memory is known to be right.
-    Registers may begin before the rows that they hold, unless the only row of a dimension is not
-    `counted`: an index of such a dimension moves nothing.
-    The passes of Mosaic in C++ cut too small a part of an array for a box that begins within a tile
-    and name its last registers by constants, so those are judged by the `extents` of the array.
+    What lies there belongs to others: a neighbouring row, or another block of the same buffer. The
+    sublanes of a register may be rows of any dimension, so for them it is only checked that they
+    lie in the buffer. In the dimension of rows, registers may begin before the rows that they hold,
+    as long as the first sublane is masked off. That needs a `counted` dimension: in one that is
+    not, such as one of a single row, an index moves nothing.
+
+    The passes of Mosaic in C++ slice too small a part of an array for a box that begins within a
+    tile, and address its last registers by constants. Those accesses are judged by the extents of
+    the array instead of the ref's (`Pattern.fixed`).
     """
     grid, steps = _grid(wanted.shape, packing), wanted.steps
     for d, (extent, block, start) in enumerate(zip(extents, blocks, index, strict=True)):
@@ -273,14 +295,19 @@ def _leaves(
 
 
 def _grid(shape: tuple[int, ...], packing: int) -> tuple[int, ...]:
-    """What of a shape (grid..., 8, 128[, p]) counts registers."""
+    """The leading part of a shape (grid..., 8, 128[, packing]) that counts registers."""
     return shape[: -2 if packing == 1 else -3]
 
 
 def registers(
     digits: tuple[Digits, ...], starts: tuple[int, ...], wanted: Pattern, packing: int
 ) -> Registers | None:
-    """How a register access splits into strided views, or None if it is not on lane 0."""
+    """How a register access splits into strided views; None if a register does not start on lane 0.
+
+    `digits` and `starts` describe the dimensions of the ref, `packing` is elements per word. Grid
+    dimensions and sublanes are cut into arithmetic progressions of offsets; each combination of
+    those is one view.
+    """
     row = LANES * packing
     shape, steps = wanted.shape, wanted.steps
     grid = _grid(shape, packing)
@@ -317,7 +344,12 @@ def registers(
 
 
 def matrix_order(grid: int, is_packed: bool) -> tuple[int, ...]:
-    """The axes of registers, after so many of their grid, in the order of the logical matrix."""
+    """The axes of a value of `grid` grid dimensions and registers, in the order of the logical
+    matrix.
+
+    For a grid of two dimensions and whole words it is (0, 2, 1, 3): row of registers, sublane,
+    column of registers, lane.
+    """
     sub, lane = grid, grid + 1
     packed = (grid + 2,) if is_packed else ()
     if grid < 2:
@@ -326,7 +358,11 @@ def matrix_order(grid: int, is_packed: bool) -> tuple[int, ...]:
 
 
 def _progressions(points: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """Runs (first position, count, first offset, stride) of positions in progression."""
+    """Cuts (position, offset) pairs into runs in arithmetic progression.
+
+    A run is (first position, count, first offset, stride). For example offsets 0, 8, 16, 100 at
+    positions 0 to 3 become (0, 3, 0, 8) and (3, 1, 100, 0).
+    """
     runs: list[tuple[int, int, int, int]] = []
     for position, offset in points:
         if runs:

@@ -1,8 +1,9 @@
 """SparseCores: their subcores, the memory that these share, and their barriers.
 
 A SparseCore has one scalar subcore and several vector subcores. To the scheduler, the DMA engines
-and the checks each of them is a `Core` with memories and semaphores of its own; the memory of one
-SparseCore (`vmem_shared`) is what its vector subcores leave of theirs.
+and the checks each of them is a `Core` with memories and semaphores of its own. The shared memory
+of a SparseCore (`vmem_shared`) is the part of a common pool that its vector subcores leave free.
+`passes/check_kernel/subcore_memory.py` checks the same limits before a run.
 """
 
 from __future__ import annotations
@@ -36,19 +37,20 @@ class SubcoreMesh:
     parts: SparseCores
     cores: int
     subcores: int
-    """Vector subcores of each core; 0 if the kernel has none."""
+    """Vector subcores of each SparseCore that run; 0 if the kernel has none."""
     scalar: bool
-    """Whether the scalar subcores run, too."""
+    """Whether the scalar subcores run too."""
     padded: bool = True
-    """Whether rows are padded to whole tiles of a TensorCore."""
+    """Whether arrays are tiled as on a TensorCore, so that rows are padded to whole tiles."""
 
     @property
     def size(self) -> int:
-        """Subcores of a device that run."""
+        """How many subcores of a device run."""
         return self.cores * (self.subcores + self.scalar)
 
     def cores_of(self, machine: Machine, device: Device) -> list[Core]:
-        """The subcores of one device, core by core; the scalar subcore is the first."""
+        """Makes the subcores of one device, one SparseCore after the other, its scalar subcore
+        first."""
         found: list[Core] = []
         for index in range(self.cores):
             core = SparseCore(machine, device, index, self)
@@ -61,7 +63,7 @@ class SubcoreMesh:
 
 
 class SparseCore:
-    """What the subcores of one SparseCore have in common."""
+    """What the subcores of one SparseCore have in common: shared memory and barriers."""
 
     def __init__(self, machine: Machine, device: Device, index: int, mesh: SubcoreMesh) -> None:
         self.machine = machine
@@ -78,7 +80,8 @@ class SparseCore:
 
 
 class Subcore(Core):
-    """One subcore: a core whose `index` is that of its SparseCore."""
+    """One subcore. Its `index` is that of its SparseCore; `number` counts subcores of a kind
+    there."""
 
     def __init__(self, core: SparseCore, kind: str, number: int) -> None:
         self.core = core
@@ -91,6 +94,7 @@ class Subcore(Core):
             del self._memories["vmem"]
 
     def _sizes(self) -> dict[str, int]:
+        """Bytes of each memory of the subcore; a semaphore takes 4."""
         parts, scalar = self.core.mesh.parts, self.kind == SCALAR_SUBCORE
         return {
             "vmem": parts.vmem_bytes,
@@ -104,7 +108,11 @@ class Subcore(Core):
     # Memory.
 
     def memory(self, space: str | None) -> Memory:
-        """The memory that memory space `space` means on this subcore."""
+        """The memory that memory space `space` means on this subcore.
+
+        No space means VMEM, and `any` and `host` mean HBM. Raises `Unsupported` if the subcore has
+        no such memory.
+        """
         kind = {None: "vmem", "any": "hbm", "host": "hbm"}.get(space, space)
         found = self._memories.get(kind or "")
         if found is None:
@@ -116,8 +124,12 @@ class Subcore(Core):
         return found
 
     def tiling(self, shape: Sequence[int], element: Attribute, *, argument: bool) -> Tiling:
-        """Row by row; with `use_tc_tiling_on_sc` as in a TensorCore's tiles so far that buffers pad
-        their rows, and words hold narrow elements of neighbouring rows."""
+        """The layout of an array: row by row, without tiles.
+
+        With `use_tc_tiling_on_sc`, arrays of several dimensions follow a TensorCore's tiling as far
+        as it shows: the rows of buffers are padded to 128 elements, and narrow elements of
+        neighbouring rows share words. The rows of an operand (`argument`) are not padded.
+        """
         if not self.core.mesh.padded or len(shape) < 2 or is_semaphore(element):
             return Tiling((), contiguous_strides(shape, ()))
         rows = max(1, 32 // memory_bits(element))
@@ -129,14 +141,20 @@ class Subcore(Core):
         return Tiling(tiles, contiguous_strides(shape, tiles[0] if tiles else ()))
 
     def allocate(self, type: Attribute, *arguments: Any, **options: Any) -> Ref:
-        """As on any core; what is shared comes from the memory of the SparseCore."""
+        """Allocates as on any core; shared memory comes from the SparseCore.
+
+        Raises `ExecutionError` if the pool of VMEM and shared memory is exceeded.
+        """
         ref = super().allocate(type, *arguments, **options)
         if ref.buffer.memory.kind in ("vmem", "vmem_shared"):
             self._check_pool(ref.buffer)
         return ref
 
     def _check_pool(self, buffer: Buffer) -> None:
-        """All subcores have the same memory of their own, and share the rest."""
+        """Raises unless the VMEM of all subcores and the shared memory fit into their pool.
+
+        Every subcore, also one that does not run, takes as much VMEM as the one that uses most.
+        """
         core, parts = self.core, self.core.mesh.parts
         own = max((subcore.vmem.used_bytes for subcore in core.vector), default=0)
         if own * parts.subcores + core.shared.used_bytes > parts.pool_bytes:
@@ -150,6 +168,7 @@ class Subcore(Core):
             )
 
     def _end(self, buffer: Buffer) -> None:
+        """Ends a buffer; a shared one ends with the last subcore that has it."""
         if buffer.memory is not self.core.shared or self.core.shared.leave(self, buffer):
             super()._end(buffer)
 
@@ -163,7 +182,11 @@ class Subcore(Core):
         number: int | None,
         at: SourceLocation | None,
     ) -> Subcore:
-        """The subcore of a kind that ids name, as seen from this one."""
+        """The subcore of `kind` on device `device`, SparseCore `core` with number `number`.
+
+        An id that is None means this subcore's own; the number of a subcore of another kind is then
+        0. Raises `ExecutionError` if the kernel runs on no such subcore.
+        """
         home = self.device if device is None else self.machine.device(device, at)
         index = self.index if core is None else core
         there = [c for c in home.cores if isinstance(c, Subcore) and c.kind == kind]
@@ -182,7 +205,8 @@ class Subcore(Core):
         )
 
     def barrier_of(self, number: int, at: SourceLocation | None) -> Generator[Wait, None, None]:
-        """Waits until all vector subcores of this core have come to barrier `number`."""
+        """Waits at barrier `number` until all vector subcores of this SparseCore have arrived
+        there."""
         barrier = self.core.barriers.get(number)
         if barrier is None:
             barrier = self.core.barriers[number] = Barrier(self.core)
@@ -190,17 +214,17 @@ class Subcore(Core):
 
 
 class SharedMemory(Memory):
-    """The memory of a SparseCore.
+    """The shared memory of a SparseCore.
 
-    All subcores allocate the same refs in the same order, each at its own pace: the n-th time that
-    they come to one allocation they get the same buffer. It lives until the last one that has it
-    leaves it.
+    All subcores allocate the same refs in the same order, each at its own pace. The n-th execution
+    of one allocation gives the same buffer to every subcore; the buffer lives until the last of
+    them leaves its scope.
     """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._tops: dict[Core, int] = {}
-        """Where the free part begins for each subcore."""
+        """The first free byte, as each subcore sees it."""
         self._times: Counter[tuple[Core, object]] = Counter()
         self._shared: dict[object, Buffer] = {}
         self._holders: dict[Buffer, set[Core]] = {}
@@ -212,19 +236,22 @@ class SharedMemory(Memory):
     def join(
         self, core: Core, size: int, name: str, location: SourceLocation | None, *, zero: bool
     ) -> Buffer:
-        """The buffer that `core` shares with the others."""
+        """Gives `core` the buffer of an allocation of `size` bytes: a new one if it comes first.
+
+        Raises if the memory is exhausted.
+        """
         span = max(1, -(-size // ALIGNMENT)) * ALIGNMENT
         address = self._tops.get(core, 0)
         if address + span > self.capacity:
             raise self._exhausted(span, name, location)
         self._tops[core] = address + span
         self.peak_bytes = max(self.peak_bytes, self.used_bytes)
-        # The kernels of several meshes share scratch, each at a line of its own.
+        # The kernels of several meshes share scratch, though each names another source line.
         place = (address, span, None if isinstance(location, KernelLine) else location)
         self._times[core, place] += 1
         key = (place, self._times[core, place])
         buffer = self._shared.get(key)
-        # Those that come when all who had it are gone find nothing of theirs.
+        # A core that comes after all others have left the buffer gets a new one.
         if buffer is None or buffer.freed:
             buffer = Buffer(self, address, span, name, location, zero)
             if self.tracked:
@@ -235,7 +262,7 @@ class SharedMemory(Memory):
         return buffer
 
     def leave(self, core: Core, buffer: Buffer) -> bool:
-        """Whether `core` was the last to have `buffer`, of which its scope has ended."""
+        """Ends the scope of `buffer` on `core`; True if no other core has the buffer any more."""
         self._tops[core] = buffer.address
         holders = self._holders[buffer]
         holders.discard(core)
@@ -252,7 +279,7 @@ class SharedMemory(Memory):
 
 
 class Share(Memory):
-    """The memory of a SparseCore as one of its subcores allocates it."""
+    """The shared memory of a SparseCore as one subcore sees it: its allocations are joint ones."""
 
     def __init__(self, whole: SharedMemory, core: Core) -> None:
         super().__init__(whole.kind, whole.capacity, whole.owner)
@@ -279,7 +306,7 @@ class Share(Memory):
 
 @dataclass(frozen=True)
 class _Arrival(Count):
-    """Waits for the other subcores at a barrier."""
+    """A subcore that waits for the others at a barrier."""
 
     barrier: Barrier = field(kw_only=True)
 
@@ -296,7 +323,11 @@ class _Arrival(Count):
 
 
 class Barrier:
-    """Where the vector subcores of a core wait for each other."""
+    """Where the vector subcores of a SparseCore wait for each other.
+
+    The last one to arrive releases the others. The checks see signals and waits on semaphores, so
+    that all that comes before the barrier is ordered before all that comes after it.
+    """
 
     def __init__(self, core: SparseCore) -> None:
         self.core = core
@@ -304,7 +335,7 @@ class Barrier:
         self._left = {subcore: Semaphore(str(subcore), 0, "barrier") for subcore in core.vector}
 
     def arrive(self, subcore: Subcore, at: SourceLocation | None) -> Generator[Wait, None, None]:
-        """`subcore` comes here, and goes on once all have."""
+        """`subcore` arrives, and goes on once all have; yields waits until then."""
         everybody, observer = self.core.vector, subcore.observer
         if observer is not None:
             observer.signal(subcore, self.arrived, 1, at)
