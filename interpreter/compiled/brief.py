@@ -1,4 +1,8 @@
-"""Loads whose values are gone before memory changes: they need no copy of it."""
+"""Which loads may give a view of memory instead of a copy.
+
+A load must copy what it reads if memory may change while its value, or a view of it, is still used.
+A *brief* load is one whose value is used only before that: then the view is as good.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,13 @@ from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.ops import arithmetic, transcendental
 
 LEAST_ELEMENTS = 1 << 13
-"""Elements from which a copy takes longer than to work out that there need not be one."""
+"""Elements from which copying takes longer than finding out whether it is needed."""
 MOST_USERS = 64
-"""Operations that a value, or a view of it, is followed to."""
+"""Users of a value, and of views of it, that are examined before giving up."""
 _LOADS = (tpu.LoadOp, tpu.ShuffledLoadOp)
-"""Effects that leave memory as it is."""
+"""Operations with effects that leave memory as it is."""
 _STORES = (tpu.StoreOp,)
-"""Effects that are done with the vector that they write when they end."""
+"""Operations with effects that keep no vector operand beyond their end."""
 FRESH = frozenset(
     (
         *arithmetic.BINARY,
@@ -28,27 +32,28 @@ FRESH = frozenset(
         arith.NegfOp,
     )
 )
-"""What gives new arrays only; other results may be views of operands."""
+"""Operations whose results are always new arrays; other results may be views of operands."""
 
 
 def is_fresh(op: Operation) -> bool:
-    """Whether `op` gives new arrays only. A scalar condition selects one of its operands."""
+    """Whether the results of `op` are always new arrays. A scalar condition selects an operand
+    itself."""
     if isinstance(op, arith.SelectOp):
         return isinstance(op.cond.type, VectorType)
     return type(op) in FRESH
 
 
 class Memory:
-    """When the operations of a function change memory."""
+    """Where the operations of a function change memory; computed once for each block."""
 
     def __init__(self) -> None:
         self._blocks: dict[Block, tuple[dict[Operation, int], list[int]]] = {}
 
     def is_brief(self, load: Operation) -> bool:
-        """Whether nobody looks at the value of `load`, or at a view of it, once memory has changed.
+        """Whether nobody uses the value of `load`, or a view of it, once memory has changed.
 
-        Only operations of its own block may use it, of which none before the last one writes, waits
-        or has regions.
+        All users must be in the block of the load. None but the last may write memory, and none may
+        wait or have regions.
         """
         block = load.parent_block()
         if block is None:
@@ -71,7 +76,8 @@ class Memory:
         return change == len(changes) or all(places[user] <= changes[change] for user in users)
 
     def _of(self, block: Block) -> tuple[dict[Operation, int], list[int]]:
-        """Where each operation of `block` is, and where those are that change memory."""
+        """The position of each operation of `block`, and the positions of those that change
+        memory."""
         found = self._blocks.get(block)
         if found is None:
             places = {op: number for number, op in enumerate(block.ops)}
@@ -81,11 +87,13 @@ class Memory:
 
 
 def _ends(user: Operation) -> bool:
-    """Whether `user` is done with its operands when it ends, but for those in its results."""
+    """Whether `user` needs its operands no longer once it has ended, except in views that are its
+    results."""
     entry = lookup(user)
     return entry is not None and (not entry.effect or isinstance(user, _STORES))
 
 
 def _leaves_memory(op: Operation) -> bool:
+    """Whether `op` certainly does not change memory."""
     entry = lookup(op)
     return entry is not None and (not entry.effect or isinstance(op, _LOADS))

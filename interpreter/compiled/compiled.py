@@ -1,10 +1,16 @@
-"""The compiled driver: a function is walked once and becomes one Python function.
+"""A module as a program of Python functions, each compiled when first asked for.
 
-Every op becomes one line: a scalar expression (`inline`) or a call of the `fn` that its
-meaning's factory made, bound as a global of the generated code. A function that may suspend is a
-generator function and delegates (`yield from`) exactly where an op may block; the others are plain
-functions. Generated lines remember their op, so an error that passes through them gets the source
-location of the op.
+A function is walked once and its source is written by `writer`. Almost every operation becomes one
+line: a scalar expression (`inline`) or a call of the `fn` that the factory of its meaning made,
+bound as a global of the generated code:
+
+    def fn_kernel(core, v1, v2):
+     v3 = e4_fn_kernel(core, v1, 0)
+     v5 = f6_fn_kernel(v3, k7_fn_kernel)
+
+A function that may suspend is a generator function and delegates (`yield from`) exactly where an
+operation may block; the others are plain functions. Each generated line remembers its operation, so
+an error that passes through it gets the source location of the operation.
 """
 
 from __future__ import annotations
@@ -32,8 +38,8 @@ from pallasite.interpreter.meanings import Facts
 class Program:
     """The functions of a module as Python functions, compiled when first asked for.
 
-    Belongs to one run at a time: the budget and the generated code's globals are its own. `module`
-    must not change meanwhile.
+    A program belongs to one run at a time: the budget and the globals of the generated code are its
+    own. `module` must not change meanwhile.
     """
 
     def __init__(self, module: ModuleOp, facts: Facts, budget: Budget | None = None):
@@ -51,14 +57,18 @@ class Program:
         }
         self.folder = Folder()
         self.effects: set[Any] = set()
-        """The types of operations with effects in compiled functions, and `PACKS` of some."""
+        """Types of operations with effects that were compiled, and `PACKS` for packs of them."""
         self.sources: dict[str, str] = {}
         """Generated Python source of each compiled function, for the curious."""
         self._lines: dict[str, list[Operation | None]] = {}
         self._compiled: dict[str, Callable[..., Any]] = {}
 
     def function(self, name: str) -> Callable[..., Run]:
-        """The function of that symbol: `run(core, *arguments)` is a generator of waits."""
+        """The function named `name`: `run(core, *arguments)` is a generator of waits that returns
+        its results.
+
+        It raises `Diagnostic`, at the operation that failed, whatever the meaning raised.
+        """
         compiled = self.compile(name)
         blocking = name in self.blocking
 
@@ -78,7 +88,10 @@ class Program:
         return run
 
     def compile(self, name: str, user: Operation | None = None) -> Callable[..., Any]:
-        """The Python function of that symbol, which returns the tuple of the results."""
+        """The Python function for symbol `name`, which returns the tuple of the results.
+
+        `user` is the call that asks for it, for the message if there is no such function.
+        """
         if name not in self._compiled:
             func = driver.find_function(self.functions, name, user)
             self._compiled[name] = lambda *_: None  # reserves the name against recursion
@@ -91,6 +104,7 @@ class Program:
         return self._compiled[name]
 
     def _written(self, name: str, func: FuncOp) -> Callable[..., Any]:
+        """Writes, compiles and executes the source of `func`, and returns the function."""
         filename = f"<pallasite @{name}>"
         with paused():
             writer = FunctionWriter(self, func)
@@ -101,10 +115,11 @@ class Program:
         return self.globals[writer.python_name]
 
     def _located(self, error: Exception) -> Diagnostic:
+        """`error` as a diagnostic at the operation whose line raised it."""
         return driver.located(error, self._culprit(error.__traceback__))
 
     def _culprit(self, traceback: TracebackType | None) -> Operation | None:
-        """The op of the innermost generated line that the error passed through."""
+        """The operation of the innermost generated line in `traceback`."""
         culprit: Operation | None = None
         while traceback is not None:
             frame = traceback.tb_frame

@@ -1,4 +1,15 @@
-"""Copies in loops, their waits, and the views that only these use."""
+"""Finds DMAs in loops, their waits, and the views that only these use.
+
+The operations of such a group become one call of a `Copier`, which computes from the offsets of the
+slices where the copy begins and makes no view:
+
+    %row = tpu.memref_slice %array[%i, 0]
+    %to = tpu.memref_slice %buffer[%j, 0]        one call with (%i, %j)
+    tpu.enqueue_dma %row, %to, %sem
+    tpu.wait_dma2 %sem, %row, %to
+
+`copy_writer` writes the calls.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +33,21 @@ from pallasite.interpreter.meanings import Facts, lookup
 
 @dataclass(frozen=True, eq=False)
 class CopyGroup:
-    """A copy that is started, awaited, or both at once, and what leads to its ends."""
+    """A DMA that is started, awaited, or both at once, and the views that lead to its ends."""
 
     start: tpu.EnqueueDmaOp | None
     wait: tpu.WaitDma2Op | None
     views: tuple[Operation, ...]
-    """Those that only copies and waits use, in order."""
+    """The views that only DMAs and waits of the block use, in order."""
     roots: tuple[SSAValue, ...]
-    """What the paths to the semaphore, the source and the target begin at."""
+    """The refs at which the paths to the semaphore, the source and the target begin."""
     paths: tuple[Path, ...]
     starts: tuple[SSAValue, ...]
-    """What is given to the paths."""
+    """The offsets of slices that are not constants; the paths refer to them by number."""
 
     @property
     def last(self) -> Operation:
-        """Where it is done."""
+        """The operation in whose place the whole group is carried out."""
         last = self.wait or self.start
         assert last is not None
         return last
@@ -46,7 +57,8 @@ _Pair = tuple[tpu.EnqueueDmaOp | None, tpu.WaitDma2Op | None]
 
 
 def copy_groups(func: FuncOp, facts: Facts) -> list[CopyGroup]:
-    """Those of `func`; several may share views, which the first of them takes at once."""
+    """The groups of `func`. Several may share views; the first of them takes a shared view at
+    once."""
     blocks: dict[Block, list[_Pair]] = {}
     for pair in _pairs(func):
         op = pair[1] or pair[0]
@@ -59,7 +71,11 @@ def copy_groups(func: FuncOp, facts: Facts) -> list[CopyGroup]:
 
 
 def _groups(block: Block, pairs: Sequence[_Pair], facts: Facts) -> list[CopyGroup]:
-    """Those of some `pairs` of `block`."""
+    """The groups of some `pairs` of `block`.
+
+    If a pair makes no group, its views are no longer used by groups only, so the others are formed
+    anew.
+    """
     own = _own_views(block, pairs)
     found = [(pair, _group(pair, own, facts)) for pair in pairs]
     left = [pair for pair, group in found if group is not None]
@@ -70,7 +86,7 @@ def _groups(block: Block, pairs: Sequence[_Pair], facts: Facts) -> list[CopyGrou
 
 
 def _pairs(func: FuncOp) -> list[_Pair]:
-    """Copies and waits in loops, of which two that follow each other are one."""
+    """DMAs and waits in loops; a DMA and a wait for it that follows make one pair."""
     found: list[_Pair] = []
     taken: set[Operation] = set()
     for op in operations(func):
@@ -85,6 +101,7 @@ def _pairs(func: FuncOp) -> list[_Pair]:
 
 
 def _is_repeated(op: Operation) -> bool:
+    """Whether `op` is in a loop of its function."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, FuncOp):
         if isinstance(parent, ForOp | WhileOp):
@@ -94,7 +111,10 @@ def _is_repeated(op: Operation) -> bool:
 
 
 def _start_of(wait: tpu.WaitDma2Op) -> tpu.EnqueueDmaOp | None:
-    """The copy that `wait` waits for, if that was started just before."""
+    """The DMA that `wait` waits for, if it was started just before.
+
+    Between them there are only scalar operations and views that only the wait uses.
+    """
     op = wait.prev_op
     while op is not None and (is_quiet(op) or _is_view(op)):
         op = op.prev_op
@@ -111,18 +131,18 @@ def _start_of(wait: tpu.WaitDma2Op) -> tpu.EnqueueDmaOp | None:
 
 
 def serves(wait: tpu.WaitDma2Op, start: tpu.EnqueueDmaOp) -> bool:
-    """Whether `wait` certainly has the semaphore and the ends of `start`."""
+    """Whether `wait` certainly has the same semaphore, source and target as `start`."""
     return all(map(_are_same, _ends(start), _ends(wait)))
 
 
 def _is_only_for(view: Operation, wait: tpu.WaitDma2Op) -> bool:
-    """Whether nobody but `wait`, or views that only it uses, uses `view`."""
+    """Whether only `wait`, or views that only it uses, use `view`."""
     users = [use.operation for use in view.results[0].uses]
     return all(user is wait or (_is_view(user) and _is_only_for(user, wait)) for user in users)
 
 
 def _ends(op: tpu.EnqueueDmaOp | tpu.WaitDma2Op) -> list[SSAValue]:
-    """The semaphore, the source and the target."""
+    """The semaphore, the source and the target of a DMA or a wait."""
     if isinstance(op, tpu.WaitDma2Op):
         return [op.semaphore, op.src, op.dst]
     assert op.target_semaphore is not None
@@ -130,7 +150,7 @@ def _ends(op: tpu.EnqueueDmaOp | tpu.WaitDma2Op) -> list[SSAValue]:
 
 
 def _is_view(op: Operation) -> bool:
-    """Whether `op` is a step of a path."""
+    """Whether `op` can be a step of a path: a view of static shape."""
     if isinstance(op, tpu.MemrefSliceOp | tpu.ReinterpretCastOp):
         if DYNAMIC_INDEX in shape_of(op.result.type):
             return False
@@ -185,7 +205,10 @@ def _far(
     last: dict[Operation, _Pair],
     behind: dict[_Pair, list[Operation]],
 ) -> set[Operation]:
-    """The views among `own` that something else is behind of, before they are used."""
+    """The views among `own` between which and their first use something else happens.
+
+    A view is made where its group is, so nothing but scalar operations may lie between.
+    """
     near: set[Operation] = set()
     used: set[Operation] = set()
     far: set[Operation] = set()
@@ -204,6 +227,7 @@ def _far(
 
 
 def _group(pair: _Pair, own: set[Operation], facts: Facts) -> CopyGroup | None:
+    """The group of `pair`, whose `own` views need not be made; None if it is not worth it."""
     start, wait = pair
     if wait is not None and DYNAMIC_INDEX in shape_of(wait.dst.type):
         return None
@@ -213,7 +237,7 @@ def _group(pair: _Pair, own: set[Operation], facts: Facts) -> CopyGroup | None:
     given: list[SSAValue] = []
     ends = [_path(end, own, given, facts) for end in _ends(first)]
     if None in pair and not any(map(_is_loaded, given)):
-        # Of the same few places views are remembered, from run to run.
+        # Offsets that are not loaded take few values, whose views are cached from run to run.
         return None
     return CopyGroup(
         start, wait, _in_order(wait or first, views), tuple([root for root, _ in ends]),
@@ -222,7 +246,7 @@ def _group(pair: _Pair, own: set[Operation], facts: Facts) -> CopyGroup | None:
 
 
 def _is_loaded(number: SSAValue) -> bool:
-    """Whether a number is computed of one that is loaded of memory, within its block."""
+    """Whether a number is computed, within its block, from one that is loaded from memory."""
     waiting, seen = [number], set[SSAValue]()
     while waiting:
         value = waiting.pop()
@@ -238,7 +262,7 @@ def _is_loaded(number: SSAValue) -> bool:
 
 
 def _in_order(last: Operation, ops: set[Operation]) -> tuple[Operation, ...]:
-    """The operations `ops`, all before `last` in its block."""
+    """The operations `ops`, all of which come before `last` in its block, in order."""
     found: list[Operation] = []
     op = last.prev_op
     while op is not None and len(found) < len(ops):
@@ -251,7 +275,10 @@ def _in_order(last: Operation, ops: set[Operation]) -> tuple[Operation, ...]:
 def _path(
     end: SSAValue, own: set[Operation], given: list[SSAValue], facts: Facts
 ) -> tuple[SSAValue, Path]:
-    """What leads to `end` through views of its `own`; starts that are not known are `given`."""
+    """The root of `end` and the path from there to it through views of `own`.
+
+    Offsets that are not constants are appended to `given`; the path refers to them by number.
+    """
     path: list[Cast | Cut | Squeeze] = []
     while isinstance(op := end.owner, Operation) and op in own:
         if isinstance(op, tpu.MemrefSqueezeOp):

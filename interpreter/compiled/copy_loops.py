@@ -1,9 +1,10 @@
-"""Loops that do nothing but copy parts of arrays, all of which have landed after each turn.
+"""Finds loops that only copy parts of arrays, and whose copies have all landed at the end of each
+iteration.
 
 Each copy is awaited at once, or several fly together and are awaited then. Where such copies begin
-is arithmetic on the index of the loop and on tables of numbers, so it can be computed for all turns
-at once: an operation on a scalar means what the same operation means on an array of what the scalar
-is in each turn.
+is arithmetic on the loop index and on elements of tables. It can therefore be computed for all
+iterations at once: an operation on a scalar becomes the same operation on an array that has the
+scalar of each iteration. `machine/bulk_copies.py` runs what is built here.
 """
 
 from __future__ import annotations
@@ -31,8 +32,13 @@ from pallasite.interpreter.values import Array
 def copy_loop(
     op: ForOp, groups: Sequence[CopyGroup], calls: Sequence[Copier], facts: Facts, cost: int
 ) -> tuple[CopyLoop, list[SSAValue]] | None:
-    """What does all turns of `op` at once, each of which costs so many steps, and what it is given
-    beside the bounds; None if `op` does more than the copies of `groups`, which `calls` do."""
+    """A `CopyLoop` that runs all iterations of `op` at once, and the values that it is given
+    besides the bounds.
+
+    `groups` are the copies in the loop, `calls` the copiers that carry them out, and `cost` is the
+    budget's steps per iteration. None if `op` does more than these copies, loading of offsets and
+    scalar arithmetic, or if it carries values.
+    """
     (index, *carried), type = op.body.block.args, _type_of(op.lb)
     if carried or op.unsigned_cmp is not None or type is None or not groups:
         return None
@@ -81,8 +87,11 @@ def copy_loop(
 def _flights(
     groups: Sequence[CopyGroup],
 ) -> list[tuple[list[CopyGroup], list[tuple[CopyGroup, tpu.WaitDma2Op]]]] | None:
-    """The copies that fly together, with their waits in order; None if some are still in flight
-    when others are started, or after a turn."""
+    """The copies that fly together, each flight with its waits in order.
+
+    None if a copy is still in flight when those of another flight are started, or at the end of the
+    iteration.
+    """
     found: list[tuple[list[CopyGroup], list[tuple[CopyGroup, tpu.WaitDma2Op]]]] = []
     left: list[CopyGroup] = []
     """Copies of the last flight that nobody has waited for."""
@@ -105,14 +114,14 @@ def _flights(
 
 
 def _serves(one: CopyGroup, other: CopyGroup) -> bool:
-    """Whether the wait of `one` is for what `other` starts."""
+    """Whether the wait of `one` is for the DMA that `other` starts."""
     if one.wait is None or other.start is None:
         return False
     return one is other or serves(one.wait, other.start)
 
 
 def _is_read_only(op: Operation) -> bool:
-    """Whether `op` loads a number of a table in SMEM, or looks at one that is promised."""
+    """Whether `op` loads a 32-bit number from SMEM, or is a promise about a number."""
     if isinstance(op, tpu.AssumeMultipleOp):
         return True
     if not isinstance(op, memref.LoadOp) or bits_of(op.res.type) != 32:
@@ -121,19 +130,23 @@ def _is_read_only(op: Operation) -> bool:
 
 
 def _type_of(value: SSAValue) -> Any:
-    """The type of arrays that hold a scalar of each turn; None of what is no scalar."""
+    """The NumPy type of an array with a scalar of each iteration; None for what is no integer."""
     bits = bits_of(value.type)
     return None if bits is None else np.dtype(np.bool_ if bits == 1 else f"i{max(bits // 8, 1)}")
 
 
 def _constant(op: arith.ConstantOp) -> Function:
+    """A function that gives the constant as an array of one element."""
     number = arith.known_integer(op.result)
     array = np.array([number], _type_of(op.result))
     return lambda: array
 
 
 def _promised(op: tpu.AssumeMultipleOp) -> Function:
-    """Numbers that are multiples; None if one is not, and has to be."""
+    """A function that gives its array, or None if an element breaks the promise to be a multiple.
+
+    A promise that is met by rounding cannot be broken.
+    """
     multiple = 1 if is_rounded(op) else op.multiple.value.data
 
     def fn(numbers: Array) -> Array | None:
@@ -143,7 +156,7 @@ def _promised(op: tpu.AssumeMultipleOp) -> Function:
 
 
 def _on_arrays(op: Operation, facts: Facts) -> Function:
-    """What `op` means on arrays."""
+    """The meaning of the scalar operation `op` for arrays with one element per iteration."""
     block = Block(arg_types=[VectorType(operand.type, [1]) for operand in op.operands])
     results = [VectorType(result.type, [1]) for result in op.results]
     wide = type(op).create(

@@ -1,4 +1,5 @@
-"""Writes copies in loops, and waits for them, as one call each (`copy_groups`, `prompt`)."""
+"""Writes each DMA in a loop, or each wait for one, as one call, and a loop of such copies as one
+call."""
 
 from __future__ import annotations
 
@@ -26,18 +27,23 @@ if TYPE_CHECKING:
 
 
 class CopyWriter(SlimWriter, ABC):
-    """The part of a function's writer that knows such copies.
+    """The part of a function's writer that knows copies in loops (`copy_groups`, `copy_loops`).
 
-    What leads to them is written behind them, for when the call does nothing: it does so whenever
-    anything is unusual, and all that fails does so there.
+    The views and operations of a copy are written too, for when the call does nothing:
+
+        if not c5_fn_kernel(core, v1, v2, v3, v4):
+         v6 = ...                     the general operations
+
+    The call does nothing whenever anything is unusual, so all that fails does so in the general
+    operations.
     """
 
     def __init__(self, program: Program, func: FuncOp):
         super().__init__(program, func)
         self._copies: dict[Operation, CopyGroup] = {}
-        """By the operation with which each ends."""
+        """Groups by their last operation."""
         self._put_off: set[Operation] = set()
-        """What is only written with copies."""
+        """Operations that are written as part of a group, not in their own place."""
         self._calls: dict[CopyGroup, Any] = {}
         self._is_general = False
         if not program.facts.profile:
@@ -48,7 +54,11 @@ class CopyWriter(SlimWriter, ABC):
                     self._put_off.add(group.start)
 
     def _write_copy(self, op: Operation) -> bool:
-        """Writes the copy that ends with `op`; nothing yet for what is before that."""
+        """Writes the group that ends with `op`; for other operations of a group it writes nothing
+        yet.
+
+        False if `op` belongs to no group, so that it must be written in the ordinary way.
+        """
         if self._is_general:
             return False
         group = self._copies.get(op)
@@ -56,7 +66,7 @@ class CopyWriter(SlimWriter, ABC):
             return op in self._put_off
         roots = [self._names[root] for root in group.roots]
         if group.start is None:
-            # What a wait does not look at.
+            # A wait does not look at source and target, unless a path begins there.
             pairs = list(zip(roots, group.paths, strict=True))
             roots = roots[:1] + [root if path else "None" for root, path in pairs[1:]]
         names = ["core", *roots, *[self._names[start] for start in group.starts]]
@@ -71,13 +81,15 @@ class CopyWriter(SlimWriter, ABC):
         return True
 
     def _call_of(self, group: CopyGroup) -> Any:
+        """The copier of `group`, made once."""
         known = self._calls.get(group)
         if known is None:
             known = self._calls[group] = _call_of(group)
         return known
 
     def _loop_at_once(self, op: ForOp, bounds: Sequence[str]) -> str | None:
-        """A call that does all turns of a loop of copies, and says whether it has."""
+        """A call that runs all iterations of a loop of copies, and says whether it has; None for
+        others."""
         block = op.body.block
         groups = [group for member in block.ops if (group := self._copies.get(member)) is not None]
         if self._is_general:
@@ -92,6 +104,7 @@ class CopyWriter(SlimWriter, ABC):
 
 
 def _call_of(group: CopyGroup) -> Any:
+    """The copier that starts a DMA, awaits it, or does both, for `group`."""
     start, wait = group.start, group.wait
     paths, count = group.paths, len(group.starts)
     if start is None:
@@ -106,4 +119,5 @@ def _call_of(group: CopyGroup) -> Any:
 
 
 def _byte_count(type: Attribute) -> int:
+    """Bytes of an array of `type`, rounded up."""
     return (prod(shape_of(type)) * codec(element_type(type)).bits + 7) >> 3

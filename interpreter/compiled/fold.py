@@ -1,6 +1,7 @@
-"""Vectors that are known when a program is written: they are made once, not in every iteration.
+"""Vectors that are known when a program is compiled: they are computed once, not in every
+iteration.
 
-Loops are full of them: a constant register, reshaped and broadcast to the grid of its users, or the
+Loops are full of them: a constant register that is reshaped and broadcast to a grid, or the
 positions that a mask compares with its bounds.
 """
 
@@ -21,19 +22,23 @@ from pallasite.interpreter.values import quiet
 
 Array = NDArray[Any]
 MOST_BYTES = 1 << 16
-"""Bytes that a vector may take to be kept; a broadcast takes those of its source."""
+"""Bytes that a known vector may take; a broadcast view counts as its source."""
 MOST_IN_ALL = 1 << 24
-"""Bytes of all vectors of a program that are kept."""
+"""Bytes of all known vectors that a program keeps."""
 
 
 class Folder:
-    """Works out vectors beforehand, as long as there is room to keep them."""
+    """Computes vectors beforehand, as long as there is room to keep them."""
 
     def __init__(self) -> None:
         self._left = MOST_IN_ALL
 
     def fold(self, op: Operation, fn: Function, known: Mapping[SSAValue, Any]) -> Any | None:
-        """The only result of `op`, which means `fn` and has no effect; None if it is not known."""
+        """The only result of `op`, a vector, or None if it cannot be computed beforehand.
+
+        `fn` is the meaning of `op`, which must have no effect; `known` has the operands that are
+        known.
+        """
         if len(op.results) != 1 or not isinstance(op.results[0].type, VectorType):
             return None
         if any(operand not in known for operand in op.operands):
@@ -55,10 +60,12 @@ class Folder:
 
 
 def uniform(array: Array) -> Array | None:
-    """`array` as one element and strides of 0, if all its elements are the same number.
+    """`array` as a broadcast of one element (strides of 0), if all its elements are the same
+    number.
 
-    NumPy has loops of their own for operands that do not move, and takes all dimensions at once. A
-    NaN is not spread: which of two comes out of a sum depends on the loop.
+    NumPy is faster where an operand has strides of 0, and merges all dimensions then. NaNs are left
+    alone: which of two NaNs comes out of a sum depends on the loop that NumPy chooses. So are
+    booleans.
     """
     if array.dtype.kind == "b" or not array.size:
         return None
@@ -71,8 +78,11 @@ def uniform(array: Array) -> Array | None:
 
 
 def _in_order(array: Array, type: VectorType[Any]) -> Array:
-    """`array` in memory as loaded grids are, by rows of the matrix: NumPy takes twice as long where
-    operands lie differently. Which of two NaNs comes out of a sum may depend on that."""
+    """`array` with its elements in memory as in loaded grids of registers, by rows of the matrix.
+
+    NumPy takes twice as long where operands lie in different orders. NaNs are left alone, as which
+    of two comes out of a sum may depend on the order.
+    """
     split = split_grid(type)
     if split is None or len(split[0]) < 2 or array.nbytes > MOST_BYTES or not any(array.strides):
         return array
@@ -83,7 +93,7 @@ def _in_order(array: Array, type: VectorType[Any]) -> Array:
 
 
 def _held(array: Any) -> int:
-    """The bytes that stay in memory for the sake of a view."""
+    """The bytes that an array keeps in memory: those of the array that it is a view of."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array.nbytes

@@ -1,9 +1,14 @@
-"""Scalar ops as Python expressions, where that equals the op's meaning exactly.
+"""Scalar integer operations as Python expressions, where these equal the operation's meaning
+exactly.
 
-Scalars are Python ints and bools, signed and within their width (`pallasite.interpreter.values`),
-so an expression that may leave the width wraps: `(t if -H <= (t := a + b) < H else wrap(t, bits))`.
-Whatever is not listed here (shifts, divisions by unknown numbers, floats, vectors) calls its
-meaning.
+Scalars are Python ints and bools, signed and within their width (`pallasite.interpreter.values`).
+An expression that may leave the width wraps: `arith.addi` on i32 becomes
+
+    (t if -2147483648 <= (t := a + b) < 2147483648 else wrap(t, 32))
+
+What is not listed here (shifts, divisions by unknown numbers, floats, vectors) calls its meaning.
+Each builder takes an operation and the names of its operands, and returns an expression, or None if
+the types or operands do not suit.
 """
 
 from __future__ import annotations
@@ -44,17 +49,18 @@ _ARITHMETIC: dict[type[Operation], str] = {AddiOp: "+", SubiOp: "-", MuliOp: "*"
 _BITWISE: dict[type[Operation], str] = {AndIOp: "&", OrIOp: "|", XOrIOp: "^"}
 _ORDER: dict[type[Operation], str] = {MinSIOp: "<", MaxSIOp: ">"}
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-"""Of each order at the end of a predicate's name, Python's sign."""
+"""Python's operator for the last two letters of a predicate's name."""
 
 
 def bits_of(type: Attribute) -> int | None:
-    """The width of a scalar integer type (index counts as 64), None for other types."""
+    """The width of a scalar integer type (64 for index); None for other types."""
     if isinstance(type, IntegerType):
         return type.width.data
     return 64 if isinstance(type, IndexType) else None
 
 
 def _wrapped(expression: str, bits: int) -> str:
+    """`expression`, wrapped to a signed integer of `bits` where it leaves the range."""
     half = 1 << (bits - 1)
     return f"(t if {-half} <= (t := {expression}) < {half} else wrap(t, {bits}))"
 
@@ -67,13 +73,15 @@ def _arithmetic(op: Operation, names: Names) -> str | None:
 
 
 def _divide(op: Operation, names: Names) -> str | None:
-    """By a positive constant, of which every quotient and remainder is within the width."""
+    """A signed division or remainder by a positive constant: the result always fits the width.
+
+    MLIR rounds toward zero and Python toward minus infinity, hence the case for negative values.
+    """
     bits = bits_of(op.results[0].type)
     value, divisor = names
     if bits is None or bits == 1 or not divisor.isdecimal() or divisor == "0":
         return None
     sign = "//" if isinstance(op, DivSIOp) else "%"
-    # Rounded toward zero, where Python rounds down.
     return f"({value} {sign} {divisor} if {value} >= 0 else -(-{value} {sign} {divisor}))"
 
 
@@ -95,6 +103,7 @@ def _bitwise(op: Operation, names: Names) -> str | None:
 
 
 def _order(op: Operation, names: Names) -> str | None:
+    """The lesser or greater of two signed integers."""
     bits = bits_of(op.results[0].type)
     if bits is None or bits == 1:
         return None
@@ -120,6 +129,7 @@ def _select(op: Operation, names: Names) -> str | None:
 
 
 def _cast(op: Operation, names: Names) -> str | None:
+    """A cast between widths above 1 bit, signed unless it is `arith.extui`."""
     source, target = bits_of(op.operands[0].type), bits_of(op.results[0].type)
     if source is None or target is None or 1 in (source, target):
         return None
@@ -129,6 +139,7 @@ def _cast(op: Operation, names: Names) -> str | None:
 
 
 def _extend_bool(op: Operation, names: Names) -> str | None:
+    """The extension of an i1 (a bool): 1 is -1 if it is signed. Other extensions are casts."""
     target = bits_of(op.results[0].type)
     if bits_of(op.operands[0].type) != 1 or target is None or target == 1:
         return _cast(op, names)
@@ -136,6 +147,7 @@ def _extend_bool(op: Operation, names: Names) -> str | None:
 
 
 def _truncate(op: Operation, names: Names) -> str | None:
+    """A truncation; to i1 it takes the lowest bit as a bool."""
     if bits_of(op.results[0].type) == 1 and (bits_of(op.operands[0].type) or 1) > 1:
         return f"({names[0]} & 1) == 1"
     return _cast(op, names)
@@ -170,11 +182,11 @@ _EXPRESSIONS: dict[type[Operation], Callable[[Operation, Names], str | None]] = 
 
 
 def expression(op: Operation, names: Names) -> str | None:
-    """`op` as an expression over its operands' `names`, None if it must call its meaning."""
+    """`op` as an expression over its operands' `names`; None if it must call its meaning."""
     build = _EXPRESSIONS.get(type(op))
     return build(op, names) if build is not None else None
 
 
 def is_quiet(op: Operation) -> bool:
-    """Whether `op` computes a scalar, which cannot fail."""
+    """Whether `op` computes a scalar integer from its operands alone and cannot fail."""
     return type(op) in _EXPRESSIONS and bits_of(op.results[0].type) is not None

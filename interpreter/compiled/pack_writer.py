@@ -1,4 +1,4 @@
-"""Writes what is done to many registers alike as one line; see `packs`."""
+"""Writes packs, operations that do the same to many registers, as one line each; see `packs`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pallasite.interpreter.compiled.compiled import Program
 
 _Part = tuple[str, int | None]
-"""A register: the name of its pack and its place there, or its own name."""
+"""A register: the name of its pack and its index there, or its own name and None."""
 
 
 class PackWriter(ReuseWriter, ABC):
@@ -49,7 +49,7 @@ class PackWriter(ReuseWriter, ABC):
         """Writes one operation."""
 
     def _run(self, run: Sequence[Operation]) -> None:
-        """Writes a run of `packs`: as packs as far as that is possible."""
+        """Writes a run (`Packer.runs`), as packs as far as possible."""
         if len(run) == 1:
             if not self._group(run[0]):
                 self._operation(run[0])
@@ -59,15 +59,20 @@ class PackWriter(ReuseWriter, ABC):
         self._in_order = True
 
     def _write_run(self, run: Sequence[Operation]) -> None:
+        """Writes a run of several operations.
+
+        Those whose operands are all known beforehand are written singly. If packing changes the
+        order of the rest, names of dead values become available only after all of them.
+        """
         rest: list[Operation] = []
         for op in run:
-            # What is known beforehand is not worth a pack.
+            # An operation on known values is computed beforehand; a pack would gain nothing.
             if type(op) not in ACCESSES and all(operand in self._known for operand in op.operands):
                 self._operation(op)
             else:
                 rest.append(op)
         found = self._packer.packs(rest, self._known) if rest else []
-        # Where operations change places, what dies in one may still be used by the next.
+        # If the order changes, the last use in the text may not be the last one in time.
         in_order = [op for pack in found for op in pack] == rest
         for pack in found:
             self._pack(pack, in_order)
@@ -76,7 +81,10 @@ class PackWriter(ReuseWriter, ABC):
                 self._bury(op)
 
     def _pack(self, pack: Pack, bury: bool) -> None:
-        """Writes `pack`, after which nobody uses what dies in it if `bury`."""
+        """Writes `pack`, singly if it cannot be one line.
+
+        `bury` says that values whose last use is in the pack are dead after it.
+        """
         outer, self._op = self._op, pack[0]
         written = len(pack) >= LEAST and self._write_pack(pack, bury)
         self._op = outer
@@ -90,6 +98,7 @@ class PackWriter(ReuseWriter, ABC):
         self._dying = dying
 
     def _write_pack(self, ops: Pack, bury: bool) -> bool:
+        """Writes `ops` as one line; False if that is impossible or not faster."""
         first, count = ops[0], len(ops)
         fn: Callable[..., Any] | None
         if isinstance(first, tpu.LoadOp):
@@ -133,7 +142,8 @@ class PackWriter(ReuseWriter, ABC):
         return True
 
     def _aligned(self, ops: Pack) -> Pack:
-        """`ops`, or the same in the order of their first operands if that takes fewer pieces."""
+        """`ops`, or the same in the order of their first operands if its operands then need fewer
+        slices."""
 
         def pieces(ops: Pack) -> int:
             return sum(len(_pieces([self._part(v) for v in column])) for column in _columns(ops))
@@ -147,7 +157,11 @@ class PackWriter(ReuseWriter, ABC):
         return min(ops, tuple(sorted(ops, key=place)), key=pieces)
 
     def _group(self, op: Operation) -> bool:
-        """Writes the making or taking apart of a matrix of many registers."""
+        """Writes `tpu.roll_vectors` or `tpu.unroll_vectors` of many registers, which join and split
+        a matrix.
+
+        False for other operations, for few registers, and where single registers are as fast.
+        """
         if isinstance(op, tpu.RollVectorsOp) and len(op.operands) >= LEAST:
             if len(set(op.operands)) == 1 and self._thin(op.operands[0]) is not None:
                 return False  # One number throughout, as the matrix is, beforehand.
@@ -171,8 +185,12 @@ class PackWriter(ReuseWriter, ABC):
     # Registers as one array
 
     def _array(self, values: Sequence[SSAValue], thin: bool = False) -> str | None:
-        """`values` as an expression for one array, one number as one element if `thin`; None if it
-        takes as long as they do singly."""
+        """An expression for one array of the registers `values`; None if it takes as long as single
+        ones.
+
+        With `thin` a uniform constant has one element. Scalars and refs, which all operations
+        share, keep their name.
+        """
         first, count = values[0], len(values)
         if not isinstance(first.type, VectorType):
             return self._names[first]
@@ -190,15 +208,19 @@ class PackWriter(ReuseWriter, ABC):
         return texts[0] if len(texts) == 1 else f"joined({', '.join(texts)})"
 
     def _held(self, array: str, number: int) -> str:
-        """`array` under a name. NumPy writes a sum into an operand that nobody names, and where
-        that is the second one adds them the other way round, which NaNs show."""
+        """`array` under a local name, unless it is a name or a slice.
+
+        NumPy writes a sum into a temporary operand, and if that is the second one, it adds in
+        reverse order, which NaNs show. An operand with a name is not temporary.
+        """
         if not array.endswith(")"):
             return array
         self._line(f"a{number} = {array}")
         return f"a{number}"
 
     def _taken(self, parts: Sequence[_Part]) -> str | None:
-        """Registers of a few packs in any order."""
+        """An expression that gathers registers of few packs in any order; None if they are of too
+        many."""
         wanted: dict[str, list[int]] = {}
         for name, place in parts:
             if place is None:
@@ -219,10 +241,12 @@ class PackWriter(ReuseWriter, ABC):
         return f"{whole}.take({index}, 0)"
 
     def _part(self, value: SSAValue) -> _Part:
+        """The pack and index, or the name, of a register."""
         name, _, place = self._names[value].partition("[")
         return (name, int(place[:-1])) if place else (name, None)
 
     def _text(self, piece: Sequence[_Part]) -> str:
+        """A slice of a pack, or a register with a leading dimension, as an expression."""
         name, first = piece[0]
         if first is None:
             return f"{name}[None]"
@@ -233,12 +257,15 @@ class PackWriter(ReuseWriter, ABC):
 
 
 def _columns(ops: Pack) -> list[tuple[SSAValue, ...]]:
-    """The first operands of all of `ops`, the second ones, and so on."""
+    """The first operands of all `ops`, their second ones, and so on."""
     return list(zip(*(op.operands for op in ops), strict=True))
 
 
 def _pieces(parts: Sequence[_Part]) -> list[list[_Part]]:
-    """`parts` cut into registers that a slice takes from one pack, and single ones."""
+    """Cuts `parts` into runs that one slice takes from one pack, and single registers.
+
+    For example p3[0], p3[2], p3[4], p1[0] become p3[0:5:2] and p1[0:1].
+    """
     pieces: list[list[_Part]] = []
     for name, place in parts:
         piece = pieces[-1] if pieces else []

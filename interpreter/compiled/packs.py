@@ -1,11 +1,16 @@
-"""Registers that are worked on alike: one operation of NumPy instead of many.
+"""Packs: operations that do the same to many registers, done as one operation of NumPy.
 
-The register form is written out: where its source has one operation on a grid of registers, it has
-a run of operations that differ in their registers only. The compiled driver makes a *pack* of those
-of a run that do not depend on each other: their results are one array with a leading dimension, of
-which every register is an element (`p3[5]`). A pack means what the same operation means on a
-grid of registers, which has the same bits. Loads and stores of a pack are in
-`effects/register_packs.py`.
+In the register form a grid of registers is written out: where its source has one operation on a
+grid, it has a run of operations that differ in their registers only. The compiled driver makes a
+*pack* of those operations of a run that do not depend on each other. Their results are one array
+with a leading dimension, of which every register is an element:
+
+    %a0 = arith.addf %x0, %y0
+    %a1 = arith.addf %x1, %y1        p3 = f4(p1, p2), where p3[0] is %a0, p3[1] is %a1
+    ...
+
+A pack means what the same operation means on a grid of registers, and has the same bits. Loads and
+stores of a pack are in `effects/register_packs.py`; `pack_writer` writes packs.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ PACKS = "packs"
 LEAST = 4
 """Registers of the smallest pack."""
 MOST = 64
-"""Registers of the largest one: it stays in memory as long as any of them is used."""
+"""Registers of the largest pack: its array stays in memory as long as any of them is used."""
 
 _DIMENSIONS: dict[type[Operation], tuple[str, ...]] = {
     tpu.AllReduceOp: ("dim",),
@@ -38,7 +43,7 @@ _DIMENSIONS: dict[type[Operation], tuple[str, ...]] = {
     tpu.DynamicRotateOp: ("dimension", "stride_dimension"),
     tpu.RotateOp: ("dimension", "stride_dimension"),
 }
-"""The attributes that name dimensions of the full type."""
+"""Attributes that name dimensions of a type; a leading dimension moves them by one."""
 _PURE = frozenset(
     (
         *arithmetic.BINARY,
@@ -60,12 +65,13 @@ _PURE = frozenset(
         tpu.UnpackSubelementsOp,
     )
 )
+"""Operations without effects that make packs."""
 ACCESSES = frozenset((tpu.LoadOp, tpu.StoreOp))
-"""What makes packs although it has effects: only neighbours, in their order."""
+"""Operations with effects that make packs, if they are neighbours and stay in order."""
 
 
 Pack = tuple[Operation, ...]
-"""Operations that differ in registers, or in where these lie, and nothing else."""
+"""Operations that differ only in their registers, or in where those lie in memory."""
 
 
 class Packer:
@@ -77,7 +83,11 @@ class Packer:
         """Whether a type, by its number, is one register."""
 
     def runs(self, block: Block) -> Iterator[list[Operation]]:
-        """The operations of `block` in order, neighbours that might make packs together."""
+        """The operations of `block` in order, cut into runs: neighbours that might make packs
+        together.
+
+        An operation that does not help is a run of its own.
+        """
         for kind, group in groupby(block.ops, self._kind):
             ops = list(group)
             if kind is not None and len(ops) >= LEAST:
@@ -87,7 +97,7 @@ class Packer:
                     yield [op]
 
     def _kind(self, op: Operation) -> Any:
-        """What neighbours must share to be of one run; None if nothing helps."""
+        """What neighbours must share to be in one run; None if an operation makes no packs."""
         cls = type(op)
         if cls in ACCESSES:
             value = op.operands[0] if cls is tpu.StoreOp else op.results[0]
@@ -97,6 +107,7 @@ class Packer:
         return None
 
     def _single(self, value: SSAValue) -> bool:
+        """Whether `value` is one register."""
         type = value.type
         if not isinstance(type, VectorType):
             return False
@@ -108,9 +119,12 @@ class Packer:
         return found
 
     def packs(self, run: Sequence[Operation], known: Any) -> list[Pack]:
-        """`run`, of operations without effects or of loads or stores, cut into packs.
+        """Cuts `run` into packs of at most `MOST` operations.
 
-        `known` are the values that need not be computed: they are part of what operations are.
+        Loads and stores stay in order. Other operations are sorted by level first, which is one
+        more than the highest level of their operands within the run, so that those of one level do
+        not depend on each other. `known` has the values that need not be computed: operations of
+        one pack share these.
         """
         if type(run[0]) in ACCESSES:
             return [
@@ -120,10 +134,10 @@ class Packer:
                 for start in range(0, len(ops), MOST)
             ]
         levels: dict[int, int] = {}
-        """Of results, by identity."""
+        """The level of each result, by its identity."""
         found: dict[Any, list[Operation]] = {}
         first: dict[Any, int] = {}
-        """The place in `run` at which a pack begins."""
+        """The position in `run` of the first operation of each pack."""
         for place, op in enumerate(run):
             level = max([levels.get(id(operand), -1) for operand in op.operands], default=-1) + 1
             levels[id(op.results[0])] = level
@@ -131,7 +145,7 @@ class Packer:
             if key not in found:
                 found[key], first[key] = [], place
             found[key].append(op)
-        # Of one level in the order of their text, which is that of their operands.
+        # Within a level packs follow the order of the text, which is that of their operands.
         chosen = sorted(found, key=lambda key: (key[0], first[key]))
         return [
             tuple(found[key][start : start + MOST])
@@ -140,7 +154,8 @@ class Packer:
         ]
 
     def _alike(self, op: Operation, known: Any) -> tuple[Any, ...]:
-        """What the operations of one pack share: numbers, and the identities of values."""
+        """The key that the operations of one pack share: types, attributes, and operands that are
+        not registers, by identity."""
         number = self._numbers.of
         access = type(op) in ACCESSES
         operands: list[Any] = []
@@ -162,7 +177,8 @@ class Packer:
 
 
 def grid_type(type: Attribute, count: int) -> Attribute:
-    """`count` registers of `type` as a grid."""
+    """The type of a grid of `count` registers of `type`; types of scalars and refs are left as they
+    are."""
     if not isinstance(type, VectorType):
         return type
     vector = cast("VectorType[Attribute]", type)
@@ -170,7 +186,10 @@ def grid_type(type: Attribute, count: int) -> Attribute:
 
 
 def meaning_of_pack(op: Operation, count: int, facts: Facts) -> Function | None:
-    """What `op` means on a grid of `count` registers."""
+    """The meaning of `op` on a grid of `count` registers; None if there is none.
+
+    It is made by building the operation on types with a leading dimension of size `count`.
+    """
     entry = lookup(op)
     if entry is None:
         return None
@@ -193,7 +212,7 @@ def meaning_of_pack(op: Operation, count: int, facts: Facts) -> Function | None:
 
 
 def _moved(attribute: Attribute) -> Attribute:
-    """Dimensions of a register as those of a grid with one dimension more."""
+    """Dimension numbers of a register as those of a type with one more leading dimension."""
     if isinstance(attribute, IntegerAttr):
         number = cast("IntegerAttr[Any]", attribute)
         return IntegerAttr(number.value.data + 1, number.type)
@@ -202,10 +221,10 @@ def _moved(attribute: Attribute) -> Attribute:
 
 
 def spread(array: Any, count: int) -> Any:
-    """The same register `count` times."""
+    """The same register `count` times, as a broadcast view."""
     return np.broadcast_to(array, (count, *array.shape))
 
 
 def joined(*parts: Any) -> Any:
-    """The registers of several packs, one after the other."""
+    """The registers of several packs, one after the other, as one array."""
     return np.concatenate(parts)

@@ -1,8 +1,8 @@
-"""Element-wise results that take the memory of an operand.
+"""Elementwise results that are written over the memory of an operand.
 
-NumPy makes every result a new array, and the processor fetches its memory before it writes there.
-Where the value of an operand is not needed any more, the result is written over it instead: then a
-chain of operations on large values stays in the cache for longer.
+NumPy makes a new array for every result, whose memory the processor fetches before it writes there.
+Where the value of an operand is no longer needed, the result is written over it instead (`out=`). A
+chain of operations on large values then stays in the cache longer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pallasite.interpreter.compiled.compiled import Program
 
 LEAST_ELEMENTS = 1 << 12
-"""Elements of the smallest result that is worth it."""
+"""Elements of the smallest result for which this is faster."""
 _UFUNCS: dict[Function, np.ufunc] = {
     operator.add: np.add,
     operator.mul: np.multiply,
@@ -35,33 +35,38 @@ _UFUNCS: dict[Function, np.ufunc] = {
     operator.sub: np.subtract,
     operator.truediv: np.divide,
 }
+"""The NumPy function that takes `out=`, for Python operators that meanings use."""
 _PRODUCTS = (grid.MatmulOp, tpu.MatmulOp)
-"""What gives arrays of its own besides element-wise functions."""
+"""Operations besides elementwise ones whose results are arrays of their own."""
 _FORGETFUL = (tpu.AllReduceOp, tpu.StoreOp)
-"""What neither keeps an operand, nor gives a view of one, besides what gives new arrays."""
+"""Operations that neither keep an operand nor give a view of one, besides those of `is_fresh`."""
 
 
 class ReuseWriter(Names):
-    """The part of a function's writer that knows whose arrays may be written to."""
+    """The part of a function's writer that knows which arrays may be written over."""
 
     def __init__(self, program: Program, func: FuncOp):
         super().__init__(program, func)
         self._in_order = True
-        """Whether what is written next is what the block has next."""
+        """Whether operations are being written in the order of their block."""
         self._done: set[Operation] = set()
-        """What was written together with an operation before it."""
+        """Operations that were written together with an earlier one."""
         self._own: set[SSAValue] = set()
-        """Values whose arrays are theirs alone: no constants, memory, or views of other values."""
+        """Values that alone use their arrays: no constants, memory, or views of other values."""
 
     def _is_own(self, ops: Sequence[Operation], fn: Function) -> None:
-        """Notes that the results of `ops`, which mean `fn`, are an array, or the parts of one."""
+        """Notes that the results of `ops`, whose meaning is `fn`, own their array, or parts of one
+        (a pack)."""
         if ufunc_of(fn) is not None or type(ops[0]) in _PRODUCTS:
             self._own.update(op.results[0] for op in ops)
 
     def _over(self, ops: Sequence[Operation], fn: Function) -> tuple[Function, int | None]:
-        """How the results of `ops`, which mean `fn` and are computed at once, take the memory of an
-        operand: a function that is told where to write, and that operand's number. `fn` and None if
-        they do not."""
+        """The function and the operand number with which the results of `ops` are written over an
+        operand.
+
+        `ops` are one operation or a pack, and `fn` is their meaning. If no operand of the same type
+        is dead afterwards, or the results are small, the answer is `fn` and None.
+        """
         ufunc, result = ufunc_of(fn), ops[0].results[0].type
         if ufunc is None or not isinstance(result, VectorType):
             return fn, None
@@ -76,8 +81,12 @@ class ReuseWriter(Names):
         return fn, None
 
     def _stored(self, op: Operation, fn: Function) -> tuple[tpu.StoreOp, np.ufunc] | None:
-        """The operation after `op`, which means `fn`, if that stores the result, whole and for
-        nobody else, and the function that can be told where to."""
+        """The store that follows `op` and its NumPy function, if the result can be written to
+        memory directly.
+
+        That needs a large result that only this store uses, without mask or addition. `fn` is the
+        meaning of `op`.
+        """
         ufunc, store = ufunc_of(fn), op.next_op
         if ufunc is None or not isinstance(store, tpu.StoreOp):
             return None
@@ -89,7 +98,7 @@ class ReuseWriter(Names):
         return (store, ufunc) if prod(shape_of(result.type)) >= LEAST_ELEMENTS else None
 
     def _ends(self, value: SSAValue, op: Operation) -> bool:
-        """Whether nobody needs the array of `value` once `op` has read it."""
+        """Whether nothing needs the array of `value` once `op` has read it."""
         return (
             value in self._own
             and value in self._dying.get(op, ())
@@ -98,7 +107,7 @@ class ReuseWriter(Names):
 
 
 def _forgets(user: Operation, op: Operation) -> bool:
-    """Whether `user`, if it comes before `op`, has no view of its operands when that runs."""
+    """Whether `user`, if it comes before `op`, has left no view of its operands by then."""
     if user.parent is not op.parent:
         return False
     if isinstance(user, grid.ReduceOp):
@@ -107,5 +116,5 @@ def _forgets(user: Operation, op: Operation) -> bool:
 
 
 def ufunc_of(fn: Function) -> np.ufunc | None:
-    """What `fn` is on arrays, if it is a function of NumPy that can be told where to write."""
+    """The NumPy function with `out=` that `fn` is on arrays, if there is one."""
     return fn if isinstance(fn, np.ufunc) else _UFUNCS.get(fn)

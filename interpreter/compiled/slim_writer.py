@@ -1,10 +1,10 @@
-"""Writes what repeats along dimensions with one position of each of them.
+"""Holds values that repeat along dimensions as *slim* arrays, with size 1 in those dimensions.
 
-A column or a row of a matrix is a whole grid of registers, in which every lane, or every sublane,
-holds the same; so are the sums of its rows, and what is computed of them. Of such values the
-compiled driver holds *slim* arrays, which have one position in the dimensions along which they
-repeat, as long as all operations that use them follow NumPy's rule for such arrays. For the others
-they are repeated: that is a view, too.
+A column or a row of a matrix is a whole grid of registers in which every lane, or every sublane,
+has the same element. So are the sums of a matrix's rows, and what is computed from them. For such a
+value of shape (4, 4, 8, 128) the compiled driver holds an array of shape (4, 4, 8, 1), as long as
+all operations that use it follow NumPy's broadcasting rules. For other operations it is broadcast
+to its full shape, which is a view too.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 LEAST_ELEMENTS = 1 << 12
-"""Elements of the smallest value that is worth it."""
+"""Elements of the smallest value for which this is faster."""
 MOST_CHOICE = 1 << 16
-"""Elements of the largest known operand of a select that is made words of."""
+"""Elements of the largest known operand of a select for which a mask of words is made."""
 _ELEMENTWISE = frozenset(
     (
         *transcendental.ELEMENTWISE,
@@ -54,7 +54,7 @@ _ELEMENTWISE = frozenset(
         arith.SubfOp,
     )
 )
-"""What NumPy does element by element, whatever the shapes."""
+"""Operations that NumPy broadcasts, element by element."""
 _SUMS = frozenset(
     (
         ReductionKind.SUM,
@@ -72,7 +72,7 @@ class SlimWriter(PackWriter, ABC):
     def __init__(self, program: Program, func: FuncOp):
         super().__init__(program, func)
         self._slim: dict[SSAValue, Shape] = {}
-        """The shapes of the arrays of values that will still be used and are slim now."""
+        """The shapes of the arrays of live values that are held slim."""
         self._slim_rules: dict[type[Operation], Callable[[Any], bool]] = {
             **dict.fromkeys(_ELEMENTWISE, self._slim_elementwise),
             grid.BroadcastOp: self._slim_broadcast,
@@ -92,7 +92,10 @@ class SlimWriter(PackWriter, ABC):
             self._slim.pop(value, None)
 
     def _widen(self, values: Iterable[SSAValue]) -> None:
-        """Repeats slim arrays, from here on: not within a branch that others do not take."""
+        """Broadcasts slim arrays of `values` to their full shapes, for all later operations.
+
+        It must not be written inside a branch that is not always taken.
+        """
         for value in dict.fromkeys(values):
             shape = self._slim.pop(value, None)
             if shape is not None:
@@ -101,7 +104,11 @@ class SlimWriter(PackWriter, ABC):
                 self._line(f"{name} = {repeat}({name})")
 
     def _write_slim(self, op: Operation) -> bool:
-        """Writes `op` if its operands, or its result, are slim."""
+        """Writes `op` if an operand or its result is held slim, or it is a select with known
+        operands.
+
+        False if `op` has no such rule, or is too small to be worth it.
+        """
         if isinstance(op, arith.SelectOp):
             return self._choose(op)
         rule = self._slim_rules.get(type(op))
@@ -117,6 +124,7 @@ class SlimWriter(PackWriter, ABC):
         return written
 
     def _result(self, op: Operation, call: str, shape: Shape) -> bool:
+        """Writes `call` as the result of `op`, an array of `shape`; always True."""
         self._bury(op)
         (value,) = op.results
         self._line(f"{self._define(value)} = {call}")
@@ -125,7 +133,10 @@ class SlimWriter(PackWriter, ABC):
         return True
 
     def _store_result(self, op: Operation, fn: Function, names: Sequence[str]) -> bool:
-        """Writes `op`, which means `fn`, of the arrays `names`, with the store of its result."""
+        """Writes `op` together with the store of its result, which goes straight to memory.
+
+        `fn` is the meaning of `op` and `names` are its operands. False if no such store follows.
+        """
         found = self._stored(op, fn)
         if found is None:
             return False
@@ -143,7 +154,7 @@ class SlimWriter(PackWriter, ABC):
         return True
 
     def _choose(self, op: arith.SelectOp) -> bool:
-        """Writes a select of vectors of which some operands are known."""
+        """Writes a select between vectors of which some are known, by a function made for those."""
         shape = shape_of(op.result.type)
         found = [self._known.get(operand) for operand in op.operands]
         left = [operand for operand in op.operands if operand not in self._known]
@@ -160,6 +171,7 @@ class SlimWriter(PackWriter, ABC):
         return self._result(op, f"{self._bind('f', fn)}({', '.join(names)})", shape)
 
     def _slim_reduction(self, op: tpu.AllReduceOp) -> bool:
+        """Writes a reduction of floats, whose result is the same along the reduced dimension."""
         if ReductionKind(op.kind.data) not in _SUMS or not is_float(op.input.type):
             return False
         shape, dim = shape_of(op.result.type), op.dim.value.data
@@ -170,7 +182,7 @@ class SlimWriter(PackWriter, ABC):
         return self._result(op, f"{fn}({name})", (*shape[:dim], 1, *shape[dim + 1 :]))
 
     def _slim_gather(self, op: tpu.DynamicGatherOp) -> bool:
-        """One that takes the same position everywhere: a copy, in which these are neighbours."""
+        """Writes a gather that takes the same position everywhere: a copy of one slice."""
         dims, index = integers_in(op.dimensions), self._known.get(op.indices)
         shape = shape_of(op.result.type)
         if len(dims) != 1 or index is None or shape_of(op.source.type) != shape:
@@ -185,6 +197,7 @@ class SlimWriter(PackWriter, ABC):
         return self._result(op, call, (*shape[:dim], 1, *shape[dim + 1 :]))
 
     def _slim_broadcast(self, op: grid.BroadcastOp) -> bool:
+        """Writes a broadcast as its operand, with dimensions of size 1 in front."""
         (value,) = op.operands
         if value in self._known:
             return False
@@ -192,15 +205,16 @@ class SlimWriter(PackWriter, ABC):
         new = len(shape_of(op.results[0].type)) - len(held)
         if new == 0:
             return self._result(op, self._names[value], held)
-        # The other rules compare shapes dimension by dimension.
+        # Other rules compare shapes dimension by dimension, so the ranks must agree.
         return self._reshaped(op, (*[1] * new, *held))
 
     def _reshaped(self, op: Operation, shape: Shape) -> bool:
+        """Writes `op` as a reshape of its operand's array to `shape`; always True."""
         call = self._bind("s", methodcaller("reshape", shape))
         return self._result(op, f"{call}({self._names[op.operands[0]]})", shape)
 
     def _slim_reshape(self, op: grid.ReshapeOp) -> bool:
-        """One that only adds or drops dimensions of one position."""
+        """Writes a reshape that only adds or drops dimensions of size 1, of a slim array."""
         (value,) = op.operands
         source, result = shape_of(value.type), shape_of(op.results[0].type)
         slim = self._slim.get(value)
@@ -210,6 +224,8 @@ class SlimWriter(PackWriter, ABC):
         return self._reshaped(op, tuple([next(left) if n > 1 else 1 for n in result]))
 
     def _slim_elementwise(self, op: Operation) -> bool:
+        """Writes an elementwise operation with a slim operand; the result has the larger size in
+        each dimension."""
         if not any(operand in self._slim for operand in op.operands):
             return False
         arrays = [self._as_it_is(operand) for operand in op.operands]
@@ -217,7 +233,7 @@ class SlimWriter(PackWriter, ABC):
         return self._computed(op, [name for name, _ in arrays], shape)
 
     def _computed(self, op: Operation, names: Sequence[str], shape: Shape) -> bool:
-        """Writes `op`, of the arrays `names`; its result is held in `shape`."""
+        """Writes `op` with operands called `names`; its result is held in an array of `shape`."""
         fn: Function = driver.meaning_of(op, self.program.facts)[0]
         names = list(names)
         if shape == shape_of(op.results[0].type):
@@ -229,7 +245,11 @@ class SlimWriter(PackWriter, ABC):
         return self._result(op, f"{self._bind('f', fn)}({', '.join(names)})", shape)
 
     def _bound_by(self, op: Operation) -> bool:
-        """A bound that is one number is a register of it: NumPy's fast loop takes no single one."""
+        """Writes a minimum or maximum with a uniform constant, given as one register that is
+        broadcast.
+
+        NumPy's fast loop for these does not take an operand of a single element.
+        """
         if any(operand in self._slim for operand in op.operands):
             return self._slim_elementwise(op)
         shape, names = shape_of(op.results[0].type), self._uses(op)
@@ -244,7 +264,7 @@ class SlimWriter(PackWriter, ABC):
         return False
 
     def _as_it_is(self, value: SSAValue) -> tuple[str, Sequence[int]]:
-        """The name and the shape of the array that is held of `value`."""
+        """The name and the shape of the array that is held for `value`, without broadcasting it."""
         whole = shape_of(value.type)
         if value in self._known:
             one = uniform(self._known[value])

@@ -1,8 +1,9 @@
-"""Writes the Python source of one function; see `pallasite.interpreter.compiled.compiled`.
+"""Writes the Python source of one function, block by block; see `compiled` for the whole program.
 
-Python nests at most 20 loops, so a block below `_DEEPEST` levels becomes a function of its own that
-takes the values it uses. `names` says what values are called; `pack_writer`
-writes what is done to many registers alike.
+Structured control flow becomes Python's: `scf.for` a `for` loop, `scf.while` a `while True`,
+`scf.if` an `if`, and `scf.index_switch` a `match`. A value that is carried round a loop has one
+name for its argument and its result. Python nests at most 20 loops, so a block more than `_DEEPEST`
+levels deep becomes a function of its own that is given the values it uses.
 """
 
 from __future__ import annotations
@@ -43,16 +44,17 @@ if TYPE_CHECKING:
     from pallasite.interpreter.compiled.compiled import Program
 
 _DEEPEST = 12
+"""The depth from which on blocks become functions of their own."""
 
 
 class FunctionWriter(CopyWriter):
-    """Turns `func` into lines of Python; `line_ops[i]` is the op that line i comes from."""
+    """Turns `func` into lines of Python; `line_ops[i]` is the operation that line i comes from."""
 
     def __init__(self, program: Program, func: FuncOp):
         super().__init__(program, func)
         self._moved: list[tuple[list[str], list[Operation | None]]] = []
         self._work = FREE
-        """Of the operations written since the clock was told last."""
+        """The work of operations that were written since the clock was last told of it."""
         self._structure: dict[type[Operation], Callable[[Any], None]] = {
             CallOp: self._call,
             ExecuteRegionOp: self._inline_region,
@@ -79,7 +81,8 @@ class FunctionWriter(CopyWriter):
     # Blocks
 
     def _body(self, block: Block | None) -> list[str]:
-        """Writes the ops of `block` here, or calls it moved out; the names of what it yields."""
+        """Writes the operations of `block` here, or a call of it moved out; returns the names of
+        what it yields."""
         if block is None:
             return []
         if self._depth >= _DEEPEST:
@@ -99,8 +102,11 @@ class FunctionWriter(CopyWriter):
         return []
 
     def _work_on(self, op: Operation) -> None:
-        """Adds `op` to the work that the clock is told of. What comes before a transfer, a
-        semaphore or a branch is done before it."""
+        """Adds `op` to the work that the clock is told of, if the run is profiled.
+
+        Earlier work is told before a transfer, a semaphore operation or a branch, so that these
+        come after it.
+        """
         facts = self.program.facts
         if not facts.profile:
             return
@@ -112,11 +118,13 @@ class FunctionWriter(CopyWriter):
             self._work += cost_of(op, facts.target)
 
     def _keep_time(self) -> None:
+        """Writes the line that tells the clock of the work so far."""
         if self._work != FREE:
             self._line(f"core.clock.spend(core, {self._bind('w', self._work)})")
             self._work = FREE
 
     def _charge(self, block: Block) -> None:
+        """Writes the lines that take the steps of `block` from the budget."""
         steps = driver.steps_of(block)
         owner = self._op
         if steps and owner is not None:
@@ -124,7 +132,7 @@ class FunctionWriter(CopyWriter):
             self._line(f"if budget.left < 0: budget.exhausted({self._bind('o', owner)})")
 
     def _scoped(self, block: Block | None) -> list[str]:
-        """`_body` inside a scope of memory, if the block allocates any."""
+        """`_body`, inside a scope of memory if the block allocates any."""
         if block is None or not driver.allocates(block):
             return self._body(block)
         token = self._fresh("t")
@@ -134,6 +142,8 @@ class FunctionWriter(CopyWriter):
         return names
 
     def _move_out(self, block: Block) -> list[str]:
+        """Writes `block` as a function of its own and a call of it; returns the names of its
+        results."""
         # Literals and hoisted constants are visible everywhere; only locals are handed over.
         used = dict.fromkeys(self._names[value].partition("[")[0] for value in _captures(block))
         captured = [name for name in used if name.startswith(("v", "p"))]
@@ -154,9 +164,11 @@ class FunctionWriter(CopyWriter):
         return results
 
     def _blocks(self, block: Block) -> bool:
+        """Whether an operation of `block` may suspend."""
         return any(driver.is_blocking(op, self.program.blocking) for op in block.ops)
 
     def _assign(self, targets: Sequence[str], sources: Sequence[str]) -> None:
+        """Writes one simultaneous assignment, so that names may be exchanged."""
         pairs = [(t, s) for t, s in zip(targets, sources, strict=True) if t != s]
         if pairs:
             left, right = zip(*pairs, strict=True)
@@ -165,6 +177,7 @@ class FunctionWriter(CopyWriter):
     # Operations
 
     def _operation(self, op: Operation) -> None:
+        """Writes one operation in the first way that applies."""
         outer, self._op = self._op, op
         structure = self._structure.get(type(op))
         if structure is not None:
@@ -178,6 +191,7 @@ class FunctionWriter(CopyWriter):
         self._op = outer
 
     def _meaning(self, op: Operation) -> None:
+        """Writes `op` as an expression, as a constant, or as a call of its meaning."""
         names = self._uses(op)
         inline = expression(op, names)
         if inline is not None:
@@ -222,7 +236,7 @@ class FunctionWriter(CopyWriter):
                 self._line(f"{', '.join(self._define(r) for r in op.results)} = {call}")
 
     def _write_part(self, op: Operation) -> bool:
-        """Writes `op` with what squeezes its result, if that is all that uses it."""
+        """Writes a slice together with the squeeze of it, if nothing else uses the slice."""
         found = squeezed(op)
         if found is None:
             return False
@@ -274,9 +288,10 @@ class FunctionWriter(CopyWriter):
         self._depth -= 1 if at_once is None else 2
 
     def _carried(self, arguments: Sequence[SSAValue], results: Sequence[SSAValue]) -> list[str]:
-        """One name for each loop-carried value: the block argument's and the result's at once.
+        """One name for each loop-carried value, for the block argument and the result alike.
 
-        The argument dies inside the body, but its name lives as long as the loop: it is pinned.
+        The argument's last use is inside the body, but the name lives as long as the loop: it is
+        pinned.
         """
         names = [self._fresh("v") for _ in arguments]
         self._names.update(zip(arguments, names, strict=True))
@@ -308,6 +323,7 @@ class FunctionWriter(CopyWriter):
             self._branch(other, results)
 
     def _branch(self, block: Block | None, results: Sequence[str]) -> None:
+        """Writes `block` indented, and assigns what it yields to `results`."""
         self._depth += 1
         names = self._body(block)
         self._assign(results, names)
