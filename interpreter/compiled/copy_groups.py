@@ -184,8 +184,11 @@ def _behind(pair: _Pair) -> Iterator[Operation]:
 
 
 def _own_views(block: Block, pairs: Sequence[_Pair]) -> set[Operation]:
-    """The views that only the `pairs` of `block` use, and that may as well be taken where the first
-    of them is done: nothing that could fail, or change anything, is between."""
+    """The views that only the `pairs` of `block` use, and that can be taken where the first of
+    those is done.
+
+    That needs nothing in between that could fail or change anything.
+    """
     behind = {pair: list(_behind(pair)) for pair in pairs}
     last: dict[Operation, _Pair] = {op: pair for pair in pairs for op in pair if op is not None}
     own = {view for views in behind.values() for view in views}

@@ -7,12 +7,20 @@ becomes
     %x = vector.load %a[%c3, %c0] : memref<16x256xf32>, vector<8x128xf32>
     %z = arith.addf %x, %one : vector<8x128xf32>
 
-Runs before memory is tiled, because an access at any row asks for tiles of single rows
-(`infer-memref-layout`). First every access gets the rank of its memref. Slices move up through
-elementwise operations into loads, concatenations and rolls of rows that are only stored become
-stores of their parts, stores of single rows become one, and reshapes of rows become views of
-memory, or come after conversions to wider types, whose rows fill registers. Registers are touched
-only where they are wanted, and nothing moves between them.
+The pass runs before memory is tiled, because an access at any row asks for tiles of single rows
+(`infer-memref-layout`). Its steps, in order:
+
+* every access gets the rank of its memref (`ranks`);
+* stores of single rows become one store (`rows`);
+* rolls of rows of several tiles become rolls of rows of one tile (`reshapes`), and so do rows that
+  are broadcast and stored (`spread_rows`);
+* reshapes of rows come after conversions to wider types, whose rows fill registers (`reshapes`);
+* stores of concatenations and rolls become stores of the parts (`stores`), reshapes become views of
+  memory (`reshapes`), and rolls by a dynamic amount become loads (`rolls`, `lane_rolls`);
+* slices move up through elementwise operations into loads (`slices`).
+
+`memory` decides where memory can serve an access. Registers are then touched only where they are
+wanted, and nothing moves between them.
 """
 
 from __future__ import annotations
@@ -45,7 +53,7 @@ from pallasite.targets import DEFAULT_TARGET
 
 
 def _blocks(function: func.FuncOp) -> list[Block]:
-    """The blocks of `function` and of everything in it."""
+    """The blocks of `function`, nested ones included."""
     inside = operations(function)
     return [block for op in inside for region in op.regions for block in region.blocks]
 
@@ -65,7 +73,8 @@ class AbsorbMovesPass(ModulePass):
 
 
 def _absorb(function: func.FuncOp) -> None:
-    """Each step finds what the ones before it have left."""
+    """Applies the steps to `function`; each one searches anew, for what the ones before it have
+    left."""
     for found in of_kind(function, vector.LoadOp, vector.StoreOp, tpu.VectorStoreOp):
         if isinstance(found, vector.LoadOp):
             load_in_full_rank(found)
@@ -87,7 +96,8 @@ def _absorb(function: func.FuncOp) -> None:
 
 
 def _move_in_memory(function: func.FuncOp) -> None:
-    """Stores of parts, views and rolls of memory instead of movement of registers."""
+    """Replaces movement of registers by stores of parts, views of memory, and loads at other
+    offsets."""
     deepened = Deepened()
     kinds = (tpu.VectorStoreOp, vector.ShapeCastOp, tpu.ReshapeOp, tpu.DynamicRotateOp)
     for found in of_kind(function, *kinds):

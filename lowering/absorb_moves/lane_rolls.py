@@ -1,4 +1,5 @@
-"""A roll of loaded columns by an amount known at run time: loads of other tiles, and a small roll.
+"""A roll of loaded columns by a dynamic amount: loads of other tiles, and a roll by less than a
+tile.
 
     %x = vector.load %a[%z, %z] : vector<16x512xf32>
     %y = tpu.dynamic_rotate %x by %n dim 1
@@ -9,7 +10,7 @@ becomes, if the columns begin at the tile `%c = (512 - %n / 128 * 128) mod 512`
     %w = tpu.concatenate %p, %q, ... in 1
     %y = tpu.dynamic_rotate %w by (%n mod 128) dim 1
 
-Registers would take one select for every power of two of tiles.
+In registers, the roll by whole tiles would take one select for each power of two of tiles.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ from pallasite.passes.divisibility import constant_of
 from pallasite.passes.insertion import insert_before
 
 _MOST_TILES = 16
-"""Tiles of columns that get a load of their own; the size of the result must stay bounded."""
+"""Tiles of columns that get a load each, so that the size of the result stays bounded."""
 
 
 def roll_tiles_in_memory(op: tpu.DynamicRotateOp, deepened: Deepened) -> None:
-    """Replaces `op` by loads and a roll by less than a tile, if it rolls loaded words of two, four,
-    eight or sixteen tiles of columns."""
+    """Replaces the source of `op` by loads of tiles, and its amount by the remainder of it by 128.
+
+    `op` must roll the columns of words (32 bits) that are loaded from all columns of a buffer: 2,
+    4, 8 or 16 tiles of 128. Nothing may write that memory between the load and `op`.
+    """
     load, shape = op.value.owner, shape_of(op.value.type)
     rank, columns = len(shape), shape[-1]
     if not isinstance(load, vector.LoadOp) or op.stride is not None or rank < 2:
@@ -66,8 +70,7 @@ def roll_tiles_in_memory(op: tpu.DynamicRotateOp, deepened: Deepened) -> None:
 
 
 def _starts(op: tpu.DynamicRotateOp, columns: int) -> list[SSAValue]:
-    """The columns, whole tiles, at which the tiles of the result begin in memory before they are
-    rolled by less than a tile."""
+    """The column, a multiple of 128, at which each tile of the rolled value begins in memory."""
     whole = insert_before(arith.SubiOp(op.amount, _masked(op.amount, LANES - 1, op)), op)
     starts: list[SSAValue] = []
     for place in range(0, columns, LANES):
@@ -79,6 +82,7 @@ def _starts(op: tpu.DynamicRotateOp, columns: int) -> list[SSAValue]:
 
 
 def _masked(value: SSAValue, bits: int, place: Operation) -> SSAValue:
+    """`value & bits`, inserted before `place`."""
     return insert_before(arith.AndIOp(value, _number(bits, place)), place)
 
 
@@ -87,13 +91,13 @@ def _number(value: int, place: Operation) -> SSAValue:
 
 
 def _load(like: vector.LoadOp, column: SSAValue, place: Operation) -> SSAValue:
-    """A tile of the columns that `like` loads, from `column` on."""
+    """A tile of 128 columns, from `column` on, of the rows that `like` loads."""
     old = like.result.type
     kind = VectorType(old.element_type, [*old.get_shape()[:-1], LANES])
     loaded = vector.LoadOp(like.base, [*like.indices[:-1], column], kind)
     loaded.attributes.update(part_of(like, like.indices))
     if (box := box_of(loaded)) is not None:
-        # Rows may leave the ref, but its columns are all there, and `column` is one of them.
+        # Rows may leave the ref; its columns are all loaded, so `column` is inside it.
         inside = Box(
             (*box.offsets[:-1], 0),
             (*box.sizes[:-1], LANES),

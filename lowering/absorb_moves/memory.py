@@ -1,4 +1,4 @@
-"""What `absorb-moves` asks of values and of the memory behind a ref."""
+"""What `absorb-moves` asks of values and of the memory behind a ref: buffers, tiles, alignment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pallasite.passes.insertion import insert_before
 Shape = tuple[int, ...]
 
 _MOST_SLICES = 32
-"""Each of so many slices of a value is compared with all others."""
+"""Slices of one value that are looked at: each of them is compared with all others."""
 
 ELEMENTWISE = tuple(elementwise_kinds())
 
@@ -39,6 +39,7 @@ VIEWS = (
     tpu.ReinterpretCastOp, tpu.EraseMemrefLayoutOp, tpu.AssumeLayoutOp,
     memref_dialect.CastOp, memref_dialect.MemorySpaceCastOp,
 )  # fmt: skip
+"""Operations whose result is another view of the same buffer."""
 
 
 def rows_are_ours(memref: SSAValue) -> bool:
@@ -50,7 +51,10 @@ def rows_are_ours(memref: SSAValue) -> bool:
 
 
 def is_whole_buffer(memref: SSAValue) -> bool:
-    """Whether `memref` is an allocation, or one slot of it, so that its rows follow each other."""
+    """Whether `memref` is an allocation, or one slot of it, so that its rows follow each other.
+
+    A slot is complete in every dimension from the first one on whose extent in it is not 1.
+    """
     owner = memref.owner
     if isinstance(owner, tpu.MemrefSqueezeOp):
         return is_whole_buffer(owner.operands[0])
@@ -63,7 +67,7 @@ def is_whole_buffer(memref: SSAValue) -> bool:
 
 
 def buffer_of(memref: SSAValue) -> SSAValue | None:
-    """The allocation that `memref` is or is a view of, None if that is not known.
+    """The allocation that `memref` is a view of, or is itself; None if that is not known.
 
     Different allocations never overlap.
     """
@@ -72,12 +76,16 @@ def buffer_of(memref: SSAValue) -> SSAValue | None:
 
 
 def is_known(memref: SSAValue) -> bool:
-    """Whether `memref` is, or is a view of, an allocation or what the function was given."""
+    """Whether `memref` is a view of an allocation or of an argument of its function."""
     return isinstance(viewed(memref, *VIEWS).owner, memref_dialect.AllocaOp | Block)
 
 
 def registers(shape: Shape, bits: int, tile: int | None = None) -> int:
-    """Registers of a vector in tiles of `tile` rows, native ones without that."""
+    """How many registers a vector of `shape` takes, in tiles of `tile` rows (None: native tiles).
+
+    A register of smaller tiles has several of them side by side: with 2 rows of f32, it covers
+    2x512 elements.
+    """
     native = SUBLANES * packing(bits)
     rows = tile or native
     columns = native // rows * LANES
@@ -85,7 +93,7 @@ def registers(shape: Shape, bits: int, tile: int | None = None) -> int:
 
 
 def only_sliced(value: SSAValue) -> bool:
-    """Whether `value` is used by slices alone, which together touch no more registers."""
+    """Whether only slices use `value`, and these together take no more registers than it does."""
     bits = bit_width(element_type(value.type))
     left = registers(shape_of(value.type), bits)
     tiles = small_tile(value)
@@ -98,7 +106,7 @@ def only_sliced(value: SSAValue) -> bool:
         shape = (*box.sizes[:-1], box.offsets[-1] % LANES + box.sizes[-1])
         left -= registers(shape, bits, tiles)
         if tiles is not None and box.offsets[-2] % (SUBLANES * packing(bits)):
-            # They would have to move.
+            # Rows that do not begin a native tile would have to move.
             left += registers(shape, bits)
         if left < 0:  # every slice is asked, and there may be many
             return False
@@ -106,8 +114,11 @@ def only_sliced(value: SSAValue) -> bool:
 
 
 def small_tile(value: SSAValue) -> int | None:
-    """The rows of small tiles of which each slice of the load `value` takes the first, where
-    `infer-memref-layout` may tile the buffer so; None if there are none, or no gain by them."""
+    """The rows of small tiles of which each slice of the load `value` takes a first part, or None.
+
+    `infer-memref-layout` can tile the buffer so. None also if some slice does not fit, or if native
+    tiles serve all of them.
+    """
     owner, shape = value.owner, shape_of(value.type)
     if not isinstance(owner, vector.LoadOp) or shape[-1] <= LANES or not rows_are_ours(owner.base):
         return None
@@ -128,8 +139,10 @@ def small_tile(value: SSAValue) -> int | None:
 
 
 def takes_rows_of_tiles(load: vector.LoadOp, box: Box) -> bool:
-    """Whether `box` of a packed `load` is whole rows of the tiles that HBM has, as which
-    `fill-registers` may tile the buffer."""
+    """Whether `box` of a load of packed elements is made of whole rows of the tiles that HBM has.
+
+    `fill-registers` may then tile the buffer like HBM.
+    """
     held, bits = (
         cast(MemRefType[Attribute], load.base.type).get_shape(),
         bit_width(load.result.type),
@@ -147,7 +160,7 @@ def takes_rows_of_tiles(load: vector.LoadOp, box: Box) -> bool:
 
 
 def index_plus(index: SSAValue, amount: int, place: Operation) -> SSAValue:
-    """`index + amount`, in front of `place`."""
+    """`index + amount` as a value, inserted before `place`."""
     if not amount:
         return index
     known = constant_of(index)
@@ -159,7 +172,8 @@ def index_plus(index: SSAValue, amount: int, place: Operation) -> SSAValue:
 def part_of(
     access: vector.LoadOp | tpu.VectorStoreOp, indices: Sequence[SSAValue]
 ) -> dict[str, Attribute]:
-    """What an access at `indices` says of `access`, which it is part of (`dialects.registers`)."""
+    """The attributes of an access at `indices` that is a part of `access` (`dialects.registers`):
+    the box that the kernel accesses, seen from there."""
     sizes = accessed_shape(access)
     whole = accessed(access, list(access.indices), sizes, shape_of(access.base.type))
     return {} if whole is None else whole.seen_from(indices)
@@ -167,18 +181,19 @@ def part_of(
 
 @dataclass(frozen=True)
 class Box:
-    """A slice of a vector with unit strides."""
+    """A slice of a vector with unit strides: its first position and its extent in each
+    dimension."""
 
     offsets: Shape
     sizes: Shape
 
     def is_aligned(self, bits: int) -> bool:
-        """Whether the slice begins at the corner of a register in native tiles."""
+        """Whether the slice begins at the corner of a native register of elements of `bits`."""
         return not self.offsets[-2] % (SUBLANES * packing(bits)) and not self.offsets[-1] % LANES
 
 
 def box_of(op: vector.ExtractStridedSliceOp) -> Box | None:
-    """What `op` takes, if it names every dimension and skips nothing."""
+    """The box that `op` slices; None if it omits dimensions, has strides, or is of rank below 2."""
     offsets = tuple(int(a.value.data) for a in op.offsets)
     sizes = shape_of(op.result.type)
     if len(offsets) != len(sizes) or len(sizes) < 2:
@@ -189,8 +204,12 @@ def box_of(op: vector.ExtractStridedSliceOp) -> Box | None:
 def memory_serves(
     memref: SSAValue, row: SSAValue, offset: int, bits: int, tile: int | None = None
 ) -> bool:
-    """Whether registers of `memref` may begin `offset` rows behind index `row`, with tiles of
-    `tile` rows if that is given."""
+    """Whether registers of `memref` may begin `offset` rows after index `row`.
+
+    That is so at the first row of a native tile. In a buffer whose tiles `infer-memref-layout`
+    chooses it is so anywhere for 32-bit elements, at multiples of `tile` rows if that is given, and
+    at whole words of packed rows if the array is one tile wide.
+    """
     native = SUBLANES * packing(bits)
     rest = remainder(row, native)
     if rest is not None and (rest + offset) % native == 0:

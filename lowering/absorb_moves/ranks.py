@@ -1,4 +1,4 @@
-"""Accesses of vectors that have fewer dimensions than their memref."""
+"""Gives vectors that are loaded or stored the rank of their memref, by leading dimensions of 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from pallasite.passes.insertion import insert_before
 
 
 def load_in_full_rank(op: vector.LoadOp) -> None:
-    """`vector.load %a[%i, %j] : memref<16x128xf32>, vector<128xf32>` is a load of 1x128."""
+    """Replaces a load of fewer dimensions: `vector.load %a[%i, %j] : memref<16x128xf32>,
+    vector<128xf32>` becomes a load of 1x128 and a `vector.shape_cast`."""
     box = _box(op.base, op.result)
     if box is None:
         return
@@ -23,7 +24,7 @@ def load_in_full_rank(op: vector.LoadOp) -> None:
 
 
 def store_in_full_rank(op: vector.StoreOp | tpu.VectorStoreOp) -> None:
-    """The vector, and its mask, get leading dimensions of 1."""
+    """Gives the stored vector, and its mask, leading dimensions of 1 by `vector.shape_cast`."""
     value = op.vector if isinstance(op, vector.StoreOp) else op.value
     if _box(op.base, value) is None:
         return
@@ -34,7 +35,8 @@ def store_in_full_rank(op: vector.StoreOp | tpu.VectorStoreOp) -> None:
 
 
 def _box(base: SSAValue, value: SSAValue) -> VectorType[Attribute] | None:
-    """The type of `value` as a box of `base`, None if it has as many dimensions."""
+    """The type of `value` in the rank of `base`; None if it has that rank already, or is one
+    element of `base`."""
     kind = cast("VectorType[Attribute]", value.type)
     missing = len(shape_of(base.type)) - len(shape_of(kind))
     if missing <= 0 or element_type(base.type) == kind:

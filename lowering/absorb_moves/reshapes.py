@@ -1,4 +1,10 @@
-"""Reshapes of rows become views of memory; rows of several tiles are rolled as rows of one."""
+"""Reshapes and rolls of rows that become views of memory.
+
+A reshape that regroups rows which do not fill registers, such as 4x6x128 to 24x128, would move
+every row. If its value was just loaded, or is stored next, that access sees its buffer in the other
+shape instead (`tpu.memref_reshape`), and nothing moves. Rolls of rows that have several tiles
+become rolls of rows of one tile in the same way.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +40,12 @@ _WIDENING = (
     arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.SIToFPOp, arith.UIToFPOp, tpu.ExtfOp,
     tpu.SitofpOp,
 )  # fmt: skip
-"""Conversions of single elements, perhaps to a wider type."""
+"""Elementwise conversions, most of them to wider types."""
 
 
 def _only_rows_change(one: Shape, other: Shape) -> bool:
-    """Whether a reshape of 32-bit values regroups rows that do not fill registers."""
+    """Whether a reshape keeps the last dimension and regroups rows that do not fill registers of
+    words."""
     if min(len(one), len(other)) < 2 or one[-1] != other[-1]:
         return False
     alike = [n for n in one if n != 1] == [n for n in other if n != 1]
@@ -46,14 +53,18 @@ def _only_rows_change(one: Shape, other: Shape) -> bool:
 
 
 def _view(memref: SSAValue, indices: Sequence[SSAValue], old: Shape, new: Shape) -> bool:
-    """Whether an access of `old` at `indices` is one of all of `memref`, seen as `new`."""
+    """Whether an access of shape `old` at `indices` takes all of `memref`, which can be seen as
+    `new`."""
     return _only_rows_change(old, new) and takes_all(memref, indices, old)
 
 
 def takes_all(
     memref: SSAValue, indices: Sequence[SSAValue], shape: Shape, widths: Sequence[int] = (32,)
 ) -> bool:
-    """Whether an access of elements of so many bits is one of all rows of a buffer of ours."""
+    """Whether an access of `shape` at `indices` takes all rows of a buffer that we may tile.
+
+    The width of its elements must be in `widths`, in bits.
+    """
     kind = cast(MemRefType[Attribute], memref.type)
     return (
         bit_width(kind.element_type) in widths
@@ -65,7 +76,7 @@ def takes_all(
 
 
 def store_again(store: tpu.VectorStoreOp, value: SSAValue, memref: SSAValue) -> None:
-    """Stores `value` to all of `memref` instead of what `store` does."""
+    """Replaces `store` by a store of `value` to all of `memref`, with the same attributes."""
     rank = len(shape_of(value.type))
     stored = tpu.VectorStoreOp.create(
         operands=[value, memref, *_origin(store, rank)],
@@ -82,19 +93,24 @@ def store_again(store: tpu.VectorStoreOp, value: SSAValue, memref: SSAValue) -> 
 
 
 def reshaped_ref(memref: SSAValue, shape: Shape, place: Operation) -> SSAValue:
-    """A view of `memref` in `shape`, with its layout, in front of `place`."""
+    """A view of `memref` in `shape`, with the same layout, inserted before `place`."""
     kind = cast(MemRefType[Attribute], memref.type)
     result = MemRefType(kind.element_type, shape, kind.layout, kind.memory_space)
     return insert_before(tpu.MemrefReshapeOp(operands=[memref], result_types=[result]), place)
 
 
 def _origin(place: Operation, rank: int) -> list[SSAValue]:
+    """`rank` indices of 0."""
     zero = insert_before(arith.ConstantOp(IntegerAttr(0, IndexType())), place)
     return [zero] * rank
 
 
 def reshape_memory(op: vector.ShapeCastOp | tpu.ReshapeOp) -> None:
-    """A reshape between a load and a store: one of the two sees its memory in the other shape."""
+    """Removes a reshape between a load and a store of all of a buffer: one of the two gets a view
+    in the other shape.
+
+    If both could, the load does unless its registers would then be more.
+    """
     source, result = op.operands[0], op.results[0]
     old, new = shape_of(source.type), shape_of(result.type)
     if not _only_rows_change(old, new) or not source.has_one_use():
@@ -123,8 +139,11 @@ def reshape_memory(op: vector.ShapeCastOp | tpu.ReshapeOp) -> None:
 
 
 def widen_before_reshape(op: vector.ShapeCastOp) -> None:
-    """A reshape of rows that is followed by a conversion to a wider type alone comes after it where
-    the rows fill registers then: 32x256 of bf16 are half registers as 4x8x256, those of f32 not."""
+    """Swaps a reshape and the conversion to a wider type that alone uses it.
+
+    It does so where rows fill registers of the wider type only: 32x256 of bf16 as 4x8x256 are half
+    registers, those of f32 are whole ones.
+    """
     old, new = shape_of(op.source.type), shape_of(op.result.type)
     use = op.result.first_use
     if use is None or not op.result.has_one_use() or min(len(old), len(new)) < 2:
@@ -147,8 +166,14 @@ def widen_before_reshape(op: vector.ShapeCastOp) -> None:
 
 
 def roll_as_column(op: tpu.DynamicRotateOp) -> None:
-    """A roll of rows between a load and a store, all three of a whole buffer: the columns of tiles
-    of each row become rows, of which registers hold eight wherever they begin."""
+    """Rolls rows of several tiles as rows of one tile: `factor` times as many rows by `factor`
+    times the amount.
+
+        roll of 16x256 by 3 in dimension 0   becomes   roll of 32x128 by 6
+
+    The roll must be between a load and a store of whole buffers, which are seen in the other shape.
+    Registers then hold eight rows wherever these begin, which later steps make use of.
+    """
     shape, use = shape_of(op.value.type), op.result.first_use
     rank, load, amount = len(shape), op.value.owner, constant_of(op.amount)
     if rank < 2 or op.dimension.value.data != rank - 2 or op.stride is not None or use is None:
@@ -177,12 +202,15 @@ def roll_as_column(op: tpu.DynamicRotateOp) -> None:
 
 
 def _times(amount: SSAValue, rows: int, factor: int, place: Operation) -> SSAValue:
-    """`factor` times as far as `amount`, of which only the remainder by `rows` counts."""
+    """`factor * (amount mod rows)` as a value, or `factor * amount` if that cannot wrap.
+
+    Only the remainder of the amount by `rows` counts; a product that wraps would lose it.
+    """
     known = constant_of(amount)
     if known is not None:
         return insert_before(arith.ConstantOp(IntegerAttr(known % rows * factor, i32)), place)
     if range_of(amount).over(Range(factor, factor), operator.mul).low is None:
-        # The product might wrap, and 2**32 is not always a multiple of the rows.
+        # The product might wrap, and 2**32 need not be a multiple of the rows.
         size = insert_before(arith.ConstantOp(IntegerAttr(rows, i32)), place)
         amount = insert_before(arith.RemSIOp(amount, size), place)
     times = insert_before(arith.ConstantOp(IntegerAttr(factor, i32)), place)

@@ -1,16 +1,16 @@
-"""A roll of loaded rows by an amount known at run time: loads that begin at other rows.
+"""A roll of loaded rows by a dynamic amount: loads that begin at other rows.
 
     %x = vector.load %a[%z, %z] : vector<16x128xf32>
     %y = tpu.dynamic_rotate %x by %n dim 0
-becomes, where `%b` is the buffer `%a` with eight rows more behind it
+becomes, where `%b` is the buffer `%a` with eight more rows after it
     %top = vector.load %b[%z, %z] : vector<8x128xf32>
     tpu.vector_store %b[%c16, %z], %top
     %p = vector.load %b[(16 - %n) mod 16, %z] : vector<8x128xf32>
     %q = vector.load %b[(24 - %n) mod 16, %z] : vector<8x128xf32>
     %y = tpu.concatenate %p, %q in 0
 
-A load that passes the last row finds the first ones again. Registers would take a rotation and one
-or more selects each.
+A load that passes the last row finds copies of the first ones there. In registers, each block of 8
+rows would take a rotation and one or more selects.
 """
 
 from __future__ import annotations
@@ -40,23 +40,30 @@ from pallasite.passes.effects import has_no_effects
 from pallasite.passes.insertion import alike, insert_before
 
 _MOST_BLOCKS = 16
-"""Blocks of rows that get a load of their own; the size of the result must stay bounded."""
+"""Blocks of 8 rows that get a load each, so that the size of the result stays bounded."""
 
 _MOST_BYTES = 1 << 16
-"""How much a buffer may grow: a kernel that just fits must not be refused for that."""
+"""Bytes by which a buffer may grow, as a kernel that just fits must not be refused for that."""
 
 
 @dataclass
 class Deepened:
-    """What the rolls of a function have changed: allocations and how many rows were added to them,
-    and the stores that fill those rows."""
+    """What the rolls of a function have changed.
+
+    `buffers` maps enlarged allocations to the rows that were added; `heads` are the stores that
+    fill those rows.
+    """
 
     buffers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     heads: set[Operation] = field(default_factory=set[Operation])
 
 
 def roll_in_memory(op: tpu.DynamicRotateOp, deepened: Deepened) -> None:
-    """Replaces `op` by loads if it rolls all rows of a buffer."""
+    """Replaces `op` by loads, if it rolls all rows of a buffer.
+
+    Elements have 32 bits, and there are more than 8 and at most 128 rows. Nothing may write the
+    memory between the load and `op`, and the buffer must be one that may grow.
+    """
     load, rank = op.value.owner, len(shape_of(op.value.type))
     if not isinstance(load, vector.LoadOp) or op.stride is not None or rank < 2:
         return
@@ -90,7 +97,10 @@ def roll_in_memory(op: tpu.DynamicRotateOp, deepened: Deepened) -> None:
 
 
 def memory_is_kept(load: vector.LoadOp, op: Operation, deepened: Deepened) -> bool:
-    """Whether nothing between the two, in one block, may write what was loaded."""
+    """Whether `op` follows `load` in its block, and nothing between them may write what was loaded.
+
+    Stores of `deepened.heads` write added rows only.
+    """
     buffer = buffer_of(load.base)
     between = load.next_op
     while between is not None and between is not op:
@@ -105,7 +115,11 @@ def memory_is_kept(load: vector.LoadOp, op: Operation, deepened: Deepened) -> bo
 
 
 def _deeper(memref: SSAValue, added: int, deepened: Deepened) -> SSAValue | None:
-    """`memref`, all of a buffer of ours or of a slot, with at least `added` rows more behind it."""
+    """`memref` with at least `added` more rows after it; None if its buffer may not grow.
+
+    `memref` must have all rows of a buffer or of one of its slots. Views between it and the buffer
+    are made again.
+    """
     owner, kind = memref.owner, cast(MemRefType[Attribute], memref.type)
     if isinstance(owner, memref_dialect.AllocaOp):
         return _deeper_buffer(memref, added, deepened)
@@ -133,6 +147,10 @@ def _deeper(memref: SSAValue, added: int, deepened: Deepened) -> SSAValue | None
 
 
 def _deeper_buffer(buffer: SSAValue, added: int, deepened: Deepened) -> SSAValue | None:
+    """The allocation `buffer` with `added` more rows.
+
+    None if it is tiled, not in VMEM or would grow too much, or if a view joins its matrices.
+    """
     if buffer in deepened.buffers:
         return buffer if deepened.buffers[buffer] >= added else None
     kind = cast(MemRefType[Attribute], buffer.type)
@@ -148,8 +166,8 @@ def _deeper_buffer(buffer: SSAValue, added: int, deepened: Deepened) -> SSAValue
 
 
 def _joins_matrices(ref: SSAValue) -> bool:
-    """Whether a view of `ref` has rows of several matrices below each other, with no room for more
-    between them."""
+    """Whether a view of `ref` joins the rows of several matrices, with no room for more rows
+    between these."""
     for use in ref.uses:
         op = use.operation
         if not isinstance(op, VIEWS):
@@ -164,7 +182,8 @@ def _joins_matrices(ref: SSAValue) -> bool:
 
 
 def _with_more_rows(buffer: SSAValue, added: int) -> SSAValue:
-    """The allocation `buffer`, larger; who used it sees a slice of what it was."""
+    """The allocation `buffer`, enlarged by `added` rows; its other users see a slice of the old
+    shape."""
     old = cast(MemRefType[Attribute], buffer.type)
     *lead, rows, columns = old.get_shape()
     larger = MemRefType(
@@ -190,9 +209,9 @@ def _with_more_rows(buffer: SSAValue, added: int) -> SSAValue:
 
 
 def _starts(op: tpu.DynamicRotateOp, rows: int) -> list[SSAValue]:
-    """The rows at which the blocks of the result begin in memory, all in [0, rows)."""
+    """The row, in [0, rows), at which each block of 8 rows of the result begins in memory."""
     size = insert_before(arith.ConstantOp(IntegerAttr(rows, 32)), op)
-    # The remainder has the sign of the amount; what it is taken from is greater.
+    # The remainder has the sign of the amount; `size - rest` is positive either way.
     rest = insert_before(arith.RemSIOp(op.amount, size), op)
     first = insert_before(arith.SubiOp(size, rest), op)
     starts: list[SSAValue] = []
@@ -205,13 +224,14 @@ def _starts(op: tpu.DynamicRotateOp, rows: int) -> list[SSAValue]:
 
 
 def _index(value: int, place: Operation) -> SSAValue:
+    """A constant index, inserted before `place`."""
     return insert_before(arith.ConstantOp(IntegerAttr(value, IndexType())), place)
 
 
 def _load(
     like: vector.LoadOp, memref: SSAValue, row: SSAValue, rows: int, place: Operation
 ) -> SSAValue:
-    """`rows` rows from `row` on, of the columns and leading positions that `like` loads."""
+    """`rows` rows, from `row` on, of the columns and leading positions that `like` loads."""
     old = like.result.type
     *lead, _, columns = old.get_shape()
     kind = VectorType(old.element_type, [*lead, rows, columns])
@@ -222,6 +242,7 @@ def _load(
 def _store(
     value: SSAValue, memref: SSAValue, indices: list[SSAValue], place: Operation
 ) -> Operation:
+    """Stores `value` at `indices` of `memref`, before `place`."""
     made = tpu.VectorStoreOp.create(
         operands=[value, memref, *indices],
         properties={

@@ -1,12 +1,12 @@
-"""Stores of single rows one below the other become one store of all of them.
+"""Stores of neighbouring single rows become one store of all of them.
 
     tpu.vector_store %b[%c0, %z], %f(%a[7])        %x = vector.load %a[%c0, %z] : vector<8x128xf32>
     tpu.vector_store %b[%c1, %z], %f(%a[6])  ->    %y = tpu.gather %x[[7, 6, ...]] in 0
     ...                                            tpu.vector_store %b[%c0, %z], %f(%y)
 
-What is stored must be computed in the same way, from rows of one memory and from values that are
-the same for all rows. Between the first and the last operation of a group nothing else may touch
-the memory it writes, and nothing may write the memory it reads; waits and loops end a group.
+What is stored must be computed in the same way, from rows of one buffer and from values that are
+the same for all rows. Between the first and the last store of a group nothing else may touch the
+memory that it writes, and nothing may write the memory that it reads. Waits and loops end a group.
 """
 
 from __future__ import annotations
@@ -40,30 +40,34 @@ from pallasite.passes.insertion import alike, insert_before
 _LOADS = (vector.LoadOp, memref_dialect.LoadOp)
 
 _WIDTHS = (8, 16, 32)
-"""Of elements whose rows are merged."""
+"""Widths, in bits, of the elements whose rows are merged."""
 _REGISTERS = 4
-"""In how many registers, one below the other, packed rows are looked for."""
+"""Registers, one below the other, from which packed rows may be picked."""
 
 Build = Callable[[Operation], SSAValue]
-"""Inserts what computes all rows in front of an operation."""
+"""Inserts, before the given operation, what computes all rows, and returns the matrix."""
 
 
 @dataclass
 class _Stretch:
-    """Operations of a block between which memory is only loaded and stored, and when."""
+    """Operations of a block between which memory is only loaded and stored.
+
+    `places` numbers them in order, and `groups` collects stores that may be merged (`_group`).
+    """
 
     places: dict[Operation, int] = field(default_factory=dict[Operation, int])
     loads: set[Operation] = field(default_factory=set[Operation])
     touched: dict[SSAValue, list[Operation]] = field(
         default_factory=dict[SSAValue, list[Operation]]
     )
-    """Stores to each buffer, and loads from it of what somebody uses."""
+    """By buffer: the stores to it, and the loads from it whose results are used."""
     groups: dict[object, list[tpu.VectorStoreOp]] = field(
         default_factory=dict[object, list[tpu.VectorStoreOp]]
     )
 
     def alone(self, stores: Sequence[tpu.VectorStoreOp]) -> bool:
-        """Whether nothing else touches what `stores` write between the first and the last one."""
+        """Whether nothing else touches the buffer of `stores` between the first and the last of
+        them."""
         target = buffer_of(stores[0].base)
         if target is None:
             return False
@@ -72,12 +76,12 @@ class _Stretch:
         return not any(self.places[op] in between for op in others)
 
     def writes(self, buffer: SSAValue) -> bool:
-        """Whether some store is to `buffer`."""
+        """Whether some store of the stretch is to `buffer`."""
         return any(isinstance(op, tpu.VectorStoreOp) for op in self.touched.get(buffer, ()))
 
 
 def merge_rows(block: Block) -> None:
-    """Merges the stores of single rows in `block`, not those in its regions."""
+    """Merges the stores of single rows in `block`, but not in nested blocks."""
     for stretch in list(_stretches(block)):
         for stores in stretch.groups.values():
             if len(stores) > 1 and stretch.alone(stores):
@@ -85,6 +89,7 @@ def merge_rows(block: Block) -> None:
 
 
 def _stretches(block: Block) -> Iterator[_Stretch]:
+    """The stretches of `block`, which waits, loops and other effects separate."""
     stretch = _Stretch()
     for place, op in enumerate(operations_of(block)):
         if type(op) in _LOADS and is_known(op.operands[0]):
@@ -105,7 +110,8 @@ def _stretches(block: Block) -> Iterator[_Stretch]:
 
 
 def _group(store: tpu.VectorStoreOp) -> object:
-    """Equal for stores of single rows at different rows of the same place; else the store."""
+    """A key that is equal for stores of single rows that differ in their row only; else the
+    store."""
     shape = shape_of(store.value.type)
     kind = store.base.type
     plain = store.mask is None and not store.add.value.data
@@ -120,11 +126,14 @@ def _group(store: tpu.VectorStoreOp) -> object:
 
 
 def _place(index: SSAValue) -> object:
+    """The number that an index is, if it is constant, or its value."""
     known = constant_of(index)
     return index if known is None else known
 
 
 def _merge_group(stores: Sequence[tpu.VectorStoreOp], stretch: _Stretch) -> None:
+    """Replaces stores of neighbouring rows by one, register by register, before the last of
+    them."""
     rows = {constant_of(store.indices[-2]): store for store in stores}
     if len(rows) < len(stores):
         return
@@ -149,12 +158,16 @@ def _merge_group(stores: Sequence[tpu.VectorStoreOp], stretch: _Stretch) -> None
 
 
 def _register_rows(kind: Attribute) -> int:
-    """The rows of a register of elements of a vector or memref."""
+    """Rows of a native register of elements of a vector or memref type."""
     return SUBLANES * packing(bit_width(kind))
 
 
 def _chunks(rows: Sequence[int], most: int) -> Iterator[list[int]]:
-    """Neighbouring rows, cut where a register of `most` rows begins; single ones are left out."""
+    """Neighbouring rows of `rows`, cut where a register of `most` rows begins; single ones are left
+    out.
+
+    With `most` 8, the rows 6, 7, 8, 9, 12 become [6, 7] and [8, 9].
+    """
     chunk: list[int] = []
     for row in rows:
         if chunk and (row != chunk[-1] + 1 or row % most == 0):
@@ -167,11 +180,13 @@ def _chunks(rows: Sequence[int], most: int) -> Iterator[list[int]]:
 
 
 def _cast(value: SSAValue, kind: VectorType[Attribute], place: Operation) -> SSAValue:
+    """`value` as a vector of type `kind`, by a `vector.shape_cast` if it is not one."""
     return value if value.type == kind else insert_before(vector.ShapeCastOp(value, kind), place)
 
 
 def _together(rows: Sequence[SSAValue], stretch: _Stretch) -> Build | None:
-    """All of `rows`, each a row of one length, as a matrix; None if they are not alike."""
+    """How to compute all of `rows`, each one row of a length, as one matrix; None if they are not
+    alike."""
     one = rows[0]
     columns = shape_of(one.type)[-1]
     wanted = VectorType(element_type(one.type), (len(rows), columns))
@@ -198,7 +213,7 @@ def _together(rows: Sequence[SSAValue], stretch: _Stretch) -> Build | None:
 
 
 def _splat(row: SSAValue) -> object:
-    """What makes every element of `row`, if that is one constant or one scalar."""
+    """A key of the constant or the scalar that every element of `row` is; None if there is none."""
     owner = row.owner
     if isinstance(owner, arith.ConstantOp):
         number = splat_value(owner.value)
@@ -210,6 +225,7 @@ def _splat(row: SSAValue) -> object:
 
 
 def _spread(row: SSAValue, wanted: VectorType[Attribute], place: Operation) -> SSAValue:
+    """The constant or the scalar of `row` as a matrix."""
     owner = row.owner
     if isinstance(owner, vector.BroadcastOp):
         return insert_before(vector.BroadcastOp(owner.source, wanted), place)
@@ -222,6 +238,8 @@ def _spread(row: SSAValue, wanted: VectorType[Attribute], place: Operation) -> S
 def _computed(
     operations: Sequence[Operation], wanted: VectorType[Attribute], stretch: _Stretch
 ) -> Build | None:
+    """The same operation on matrices, for elementwise `operations`; None if these differ in
+    attributes or scalars."""
     first = operations[0]
     same = (first.properties, first.attributes)
     if any((op.properties, op.attributes) != same for op in operations):
@@ -248,7 +266,12 @@ def _computed(
 def _loaded(
     loads: Sequence[vector.LoadOp], wanted: VectorType[Attribute], stretch: _Stretch
 ) -> Build | None:
-    """One load of neighbouring rows; rows of one register in another order are gathered."""
+    """One load of neighbouring rows, from which rows in another order are gathered; None if there
+    is none.
+
+    The rows must lie in one register, or, if elements are packed, in a few registers one below the
+    other.
+    """
     first = loads[0]
     buffer, rank = buffer_of(first.base), len(first.indices)
     if buffer is None or stretch.writes(buffer) or rank < 2:
@@ -272,7 +295,7 @@ def _loaded(
     extent = cast(MemRefType[Attribute], first.base.type).get_shape()[-2]
     in_order = rows == list(range(low, high))
     if not in_order:
-        # Rows of a single word would be unpacked for each other.
+        # Rows that fit into one word would be unpacked for each other.
         if 1 < packing(bit_width(wanted)) >= len(rows):
             return None
         low -= low % most
@@ -303,7 +326,7 @@ def _loaded(
 
 
 def _picked(block: SSAValue, rows: Sequence[int], place: Operation) -> SSAValue:
-    """`rows` of the matrix of packed elements that `block` has, put together."""
+    """The given `rows` of the packed matrix `block`, as slices that are concatenated."""
     *lead, _, columns = shape_of(block.type)
     one = VectorType(element_type(block.type), (*lead, 1, columns))
     parts: list[SSAValue] = []

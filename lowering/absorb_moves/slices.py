@@ -1,4 +1,4 @@
-"""Slices move up through elementwise operations into loads."""
+"""Slices move up through elementwise operations into loads, which then load less."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from pallasite.passes.insertion import alike, insert_before
 
 
 def unserved(value: SSAValue, box: Box) -> int:
-    """How many slices between registers remain if the slice `box` of `value` moves up."""
+    """How many slices between registers remain if the slice `box` of `value` moves up.
+
+    0 means that loads, constants and broadcast scalars provide all of it.
+    """
     owner = value.owner
     bits = bit_width(element_type(value.type))
     if isinstance(owner, arith.ConstantOp) and splat_value(owner.value) is not None:
@@ -46,19 +49,20 @@ def unserved(value: SSAValue, box: Box) -> int:
 
 
 def _may_shrink(value: SSAValue) -> bool:
-    """Whether nobody else needs what would no longer be computed."""
+    """Whether nobody but one user needs `value`, or it costs nothing to make again."""
     return value.has_one_use() or isinstance(value.owner, arith.ConstantOp | vector.BroadcastOp)
 
 
 def _moved(value: SSAValue, box: Box) -> int:
+    """1 if the slice `box` of `value` needs a movement of registers, 0 if it is aligned."""
     return not box.is_aligned(bit_width(element_type(value.type)))
 
 
 def sliced(value: SSAValue, box: Box) -> SSAValue:
-    """`value[box]`, computed in front of what computes `value`."""
+    """`value[box]`, computed from slices of the operands, before what computes `value`."""
     owner = value.owner
     if isinstance(owner, Block):
-        # A loop carries it.
+        # A block argument, such as a value that a loop carries.
         return _cut(value, box, owner.first_op)
     kind = VectorType(element_type(value.type), box.sizes)
     if isinstance(owner, arith.ConstantOp):
@@ -84,7 +88,7 @@ def sliced(value: SSAValue, box: Box) -> SSAValue:
 
 
 def _cut(value: SSAValue, box: Box, place: Operation | None) -> SSAValue:
-    """A slice of a value that stays, in front of `place`, or behind what computes `value`."""
+    """A slice of `value`, inserted before `place`, or (None) after what computes `value`."""
     op = vector.ExtractStridedSliceOp(value, box.offsets, box.sizes)
     if place is not None:
         return insert_before(op, place)
@@ -95,7 +99,11 @@ def _cut(value: SSAValue, box: Box, place: Operation | None) -> SSAValue:
 
 
 def move_slice_up(op: vector.ExtractStridedSliceOp) -> None:
-    """A slice of a load, or of what is computed from loads: loads and operations of less."""
+    """Replaces a slice of a load, or of what is computed from loads, by loads and operations of
+    less.
+
+    It does so if memory serves all slices of the operands, and if only slices use the whole value.
+    """
     box = box_of(op)
     if box is None or not isinstance(op.source.owner, (vector.LoadOp, *ELEMENTWISE)):
         return

@@ -1,15 +1,15 @@
-"""A row that is loaded, spread over rows and stored: several tiles of it in each register.
+"""A row that is loaded, broadcast over rows and stored: several tiles of it in each register.
 
     %x = vector.load %a[%z, %z] : memref<1x256xf32>, vector<1x256xf32>
     %y = vector.broadcast %x : vector<1x256xf32> to vector<32x256xf32>
     tpu.vector_store %b[%z, %z], %y : memref<32x256xf32>
-becomes, of `%b` seen as rows of one tile,
+becomes, with `%v` for `%b` seen as rows of one tile,
     %p = vector.shape_cast %x : vector<1x256xf32> to vector<1x2x128xf32>
     %q = vector.broadcast %p : vector<1x2x128xf32> to vector<32x2x128xf32>
     %y = vector.shape_cast %q : vector<32x2x128xf32> to vector<64x128xf32>
     tpu.vector_store %v[%z, %z], %y : memref<64x128xf32>
 
-One load, of both tiles four times over, does what took a load of each.
+One load that holds both tiles four times replaces a load for each tile.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from pallasite.passes.insertion import insert_before
 
 
 def spread_as_column(op: vector.BroadcastOp) -> None:
-    """Rewrites the store of `op`, if it is a loaded row whose tiles fill registers evenly, and goes
-    to all of a buffer which nothing else accesses."""
+    """Rewrites the store of `op`, if it broadcasts a loaded row of 2, 4 or a multiple of 8 tiles.
+
+    The store must be to all of a buffer that nothing else accesses except transfers.
+    """
     use, shape = op.vector.first_use, shape_of(op.vector.type)
     source = shape_of(op.source.type)
     if use is None or not op.vector.has_one_use() or len(shape) < 2:
@@ -48,7 +50,7 @@ def spread_as_column(op: vector.BroadcastOp) -> None:
         return
     if not _alone(buffer, store):
         return
-    # Rows that share words are neighbours, whatever tiles are in between.
+    # Rows that share words stay neighbours, in each tile; groups of them are cut into tiles.
     p = packing(bit_width(element_type(op.source.type)))
     if shape[-2] % p:
         return
@@ -67,13 +69,14 @@ def spread_as_column(op: vector.BroadcastOp) -> None:
 
 
 def _cast(value: SSAValue, shape: Shape, place: Operation) -> SSAValue:
+    """`value` reshaped to `shape`, inserted before `place`."""
     return insert_before(
         vector.ShapeCastOp(value, vector_of(element_type(value.type), shape)), place
     )
 
 
 def _tiles_as_rows(memref: SSAValue, shape: Shape, p: int, place: Operation) -> SSAValue:
-    """`memref`, seen as rows of one tile each, of which `p` share words."""
+    """`memref` seen as rows of one tile each, in `shape`; `p` rows share words."""
     if p == 1:
         return reshaped_ref(memref, shape, place)
     kind = cast(MemRefType[Attribute], memref.type)
@@ -86,7 +89,8 @@ def _tiles_as_rows(memref: SSAValue, shape: Shape, p: int, place: Operation) -> 
 
 
 def _alone(ref: SSAValue, store: tpu.VectorStoreOp) -> bool:
-    """Whether `ref` and its views are only transferred, apart from what `store` writes."""
+    """Whether `ref` and its views are only transferred, apart from `store` and loads that nobody
+    uses."""
     for use in ref.uses:
         op = use.operation
         if isinstance(op, LAYOUT_VIEWS):

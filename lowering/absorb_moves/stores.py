@@ -1,4 +1,4 @@
-"""Stores of rows put together, or rolled, become stores of the parts."""
+"""Stores of rows that were concatenated, or rolled by a constant, become stores of the parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from pallasite.passes.divisibility import constant_of
 
 
 def split_store(op: tpu.VectorStoreOp) -> None:
-    """A store of rows put together: a store of each part, straight to where it belongs."""
+    """Replaces a store of a concatenation or a roll of rows by a store of each part at its own row.
+
+        store %b[0, 0], concatenate(%p : 3x128, %q : 5x128)   becomes   store %b[0, 0], %p
+                                                                        store %b[3, 0], %q
+
+    It does so if memory serves stores at those rows.
+    """
     owner = op.value.owner
     if op.mask is not None or op.add.value.data or not op.value.has_one_use():
         return
@@ -55,7 +61,7 @@ def split_store(op: tpu.VectorStoreOp) -> None:
 def _concatenated(
     owner: tpu.ConcatenateOp, store: tpu.VectorStoreOp
 ) -> list[tuple[int, SSAValue | Box]]:
-    """The operands and their first rows; none if all of them begin a register."""
+    """The operands and their first rows; nothing if each of them begins at a register."""
     parts: list[tuple[int, SSAValue | Box]] = []
     offset = 0
     for source in owner.sources:
@@ -66,7 +72,11 @@ def _concatenated(
 
 
 def _rolled(owner: tpu.DynamicRotateOp) -> list[tuple[int, SSAValue | Box]]:
-    """The two parts of a roll of loaded rows by a constant."""
+    """The two parts of a roll of loaded rows by a constant, with the row at which each is stored.
+
+    A roll by n moves the last n rows to the front. Nothing if a part would need movement of
+    registers.
+    """
     amount = constant_of(owner.amount)
     shape = shape_of(owner.value.type)
     rows = shape[-2]
