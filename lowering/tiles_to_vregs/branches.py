@@ -1,9 +1,13 @@
-"""What a conditional only passes on, which the TPU compiler must not see as its result.
+"""Replaces results of conditionals that both branches only pass on by selections with a mask.
 
-Where both branches of an `scf.if` yield values from outside of it, the compiler's canonicalization
-makes the result an `arith.select` by the scalar condition, and then has no vectors selected by a
-scalar. It folds before that, so a branch that yields `x * 1.0`, `(x + 3) - 3` or the sum of two
-constants passes on values as well. We select by a mask instead.
+Where both branches of an `scf.if` yield values from outside of it, the TPU compiler's
+canonicalization makes the result an `arith.select` with the scalar condition; and later it has no
+select of vectors by a scalar. It folds before that, so a branch that yields `x * 1.0`, `(x + 3) -
+3` or the sum of two constants passes on values as well. Such a result is therefore selected by a
+vector mask instead, after the conditional:
+
+    %r = scf.if %c {yield %a} else {yield %b}   becomes   %m = cmpi ne (broadcast (extui %c)), 0
+                                                          %r = arith.select %m, %a, %b
 """
 
 from __future__ import annotations
@@ -22,21 +26,24 @@ from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.passes.effects import has_no_effects
 
 Emit = Callable[[Operation], Operation]
-"""Puts an operation where the next one belongs."""
+"""Inserts an operation at the current place and returns it."""
 
 _WORDS = vector_of(i32, (SUBLANES, LANES))
 _NEVER_EARLY = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
-"""Without side effects, but only defined where the branch is taken."""
+"""Operations without side effects that are only defined where the branch is taken."""
 _SUMS = (arith.AddiOp, arith.SubiOp)
 _NEW_WITH_ITSELF = (
     arith.AddfOp, arith.AddiOp, arith.DivfOp, arith.MulfOp, arith.MuliOp, arith.SubfOp,
 )  # fmt: skip
-"""Compute something new of an operand and itself, where other operations fold (`x | x`)."""
+"""Operations that compute something new of an operand and itself; others fold, such as `x | x`."""
 
 
 def emit_conditional(made: scf.IfOp, emit: Emit) -> list[SSAValue]:
-    """Appends `made`, and what stands for its results: registers that its branches only pass on are
-    selected by a mask, and what the branches compute of them goes in front."""
+    """Emits the conditional `made`, and returns the values that stand for its results.
+
+    Registers that both branches only pass on are selected by a mask afterwards. What the branches
+    compute them with is emitted before the conditional.
+    """
     passed = _passed_results(made)
     _move_in_front(made, passed, emit)
     emit(made)
@@ -44,7 +51,8 @@ def emit_conditional(made: scf.IfOp, emit: Emit) -> list[SSAValue]:
 
 
 def select_what_is_passed_on(function: func.FuncOp) -> None:
-    """The same for the conditionals of a `function` in which registers have been folded since."""
+    """Does the same for the conditionals already in `function`, whose registers have been folded
+    since."""
     for op in reversed(of_kind(function, scf.IfOp)):
         if not op.results:
             continue
@@ -60,6 +68,7 @@ def select_what_is_passed_on(function: func.FuncOp) -> None:
 
 
 def _in_front_of(place: Operation) -> Emit:
+    """An `Emit` that inserts before `place`."""
     block = place.parent
     assert block is not None
 
@@ -71,7 +80,7 @@ def _in_front_of(place: Operation) -> Emit:
 
 
 def _passed_results(made: scf.IfOp) -> list[int]:
-    """The results of `made` that are registers which both branches only pass on."""
+    """The numbers of the results of `made` that are registers which both branches only pass on."""
     passed = [_passed_on(region.block) for region in made.regions if region.blocks]
     return [
         number
@@ -91,7 +100,7 @@ def _sides(made: scf.IfOp, number: int) -> list[SSAValue]:
 
 
 def _move_in_front(made: scf.IfOp, passed: Sequence[int], emit: Emit) -> None:
-    """Emits what the branches compute the results `passed` with."""
+    """Moves what the branches compute results `passed` with out of `made`, and emits it."""
     if not passed:
         return
     sides = zip(*[_sides(made, number) for number in passed], strict=True)
@@ -102,7 +111,7 @@ def _move_in_front(made: scf.IfOp, passed: Sequence[int], emit: Emit) -> None:
 
 
 def _selected(made: scf.IfOp, passed: Sequence[int], emit: Emit) -> list[SSAValue]:
-    """What stands for the results of `made`: a selection for those of `passed`."""
+    """The results of `made`, those of numbers `passed` as selections."""
     values = list[SSAValue](made.results)
     if passed:
         mask = _mask(made.cond, emit)
@@ -112,7 +121,8 @@ def _selected(made: scf.IfOp, passed: Sequence[int], emit: Emit) -> list[SSAValu
 
 
 def _passed_on(block: Block) -> set[SSAValue]:
-    """Results of operations in `block` that may fold to constants or to values from outside."""
+    """Results of operations in `block` that may fold to constants or to values from outside of
+    it."""
     constants: set[SSAValue] = set()
     passed: set[SSAValue] = set()
     for op in block.ops:
@@ -137,7 +147,11 @@ def _passed_on(block: Block) -> set[SSAValue]:
 
 
 def _base(value: SSAValue) -> tuple[SSAValue, int]:
-    """What integer constants are added to or subtracted from to give `value`, and their sum."""
+    """The value to which integer constants are added to give `value`, and their sum (modulo
+    2**bits).
+
+    For `(x + 3) - 3` that is x and 0.
+    """
     distance, modulus = 0, 1 << bit_width(value.type)
     while isinstance(value.owner, _SUMS):
         left, right = value.owner.operands
@@ -154,12 +168,13 @@ def _base(value: SSAValue) -> tuple[SSAValue, int]:
 
 
 def _splat(value: SSAValue) -> int | None:
-    """The integer that every element of a constant is."""
+    """The integer that every element of a constant is, else None."""
     number = arith.splat_number(value)
     return None if number is None else int(number)
 
 
 def _parent(value: SSAValue) -> Block | None:
+    """The block that defines `value`."""
     return value.owner.parent if isinstance(value.owner, Operation) else value.owner
 
 
@@ -168,15 +183,18 @@ def _is_constant(value: SSAValue, constants: set[SSAValue]) -> bool:
 
 
 def _may_fold(op: Operation) -> bool:
-    """Whether registers of `op` may be registers of its operands, or constants."""
+    """Whether `op` may fold to one of its operands, or to a constant."""
     if any(_is_identity(v) for v in op.operands):
         return True
     return len(set(op.operands)) < len(op.operands) and not isinstance(op, _NEW_WITH_ITSELF)
 
 
 def _is_identity(value: SSAValue) -> bool:
-    """Whether `value` is a constant for which some operation passes its other operand on, or
-    absorbs it: 0, 1, -1, an infinity, the largest or smallest integer."""
+    """Whether `value` is a constant with which some operation folds: it passes its other operand
+    on, or absorbs it.
+
+    These are 0, 1, -1, infinities, and the largest and smallest integers.
+    """
     owner = value.owner
     constant = owner.value if isinstance(owner, arith.ConstantOp) else None
     if not isinstance(constant, DenseIntOrFPElementsAttr) or not constant.is_splat():
@@ -202,7 +220,8 @@ def _leading_to(values: Sequence[SSAValue], block: Block) -> list[Operation]:
 
 
 def _mask(condition: SSAValue, emit: Emit) -> SSAValue:
-    """A mask that is set everywhere if the scalar `condition` holds, else nowhere."""
+    """A register mask that is true everywhere if the scalar `condition` holds, else false
+    everywhere."""
     word = emit(arith.ExtUIOp.create(operands=[condition], result_types=[i32]))
     spread = emit(vector.BroadcastOp(word.results[0], _WORDS))
     zero = emit(arith.ConstantOp(splat(_WORDS, 0)))
@@ -210,13 +229,14 @@ def _mask(condition: SSAValue, emit: Emit) -> SSAValue:
 
 
 def _select(mask: SSAValue, sides: Sequence[SSAValue], emit: Emit) -> SSAValue:
-    """The first of the registers `sides` where `mask` is set, else the second, word by word."""
+    """The first of the registers `sides` where `mask` is true, else the second, word by word."""
     kind = sides[0].type
     operands = [_bitcast(side, _WORDS, emit) for side in sides] if bit_width(kind) != 32 else sides
     return _bitcast(emit(arith.SelectOp(mask, *operands)).results[0], kind, emit)
 
 
 def _bitcast(value: SSAValue, kind: Attribute, emit: Emit) -> SSAValue:
+    """`value` bitcast to the register type `kind`, if it has another type."""
     if value.type == kind:
         return value
     return emit(tpu.BitcastVregOp.create(operands=[value], result_types=[kind])).results[0]

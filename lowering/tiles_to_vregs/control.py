@@ -1,4 +1,4 @@
-"""Regions and what they carry: one value per register, one rule for every structured operation."""
+"""Unrolls structured control flow: a grid that it carries becomes one value per register."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
     tpu.RegionOp, tpu.TraceOp, tpu.YieldOp, func.ReturnOp,
 )  # fmt: skip
 def unroll_structured(op: Operation, u: Unroller) -> None:
-    """Operands, results and block arguments expand one to many; nothing else changes but what
-    conditionals only pass on (`branches`). What carries no grids is kept."""
+    """Expands operands, results and block arguments, one to many; nothing else changes.
+
+    The exception are results of conditionals that are only passed on (`branches`). An operation
+    without grids is kept.
+    """
     split = any([u.is_grid(v.type) for v in (*op.operands, *op.results)])
     operands = u.expanded(op.operands)
     regions = [u.region(region) for region in op.regions]

@@ -2,11 +2,13 @@
 it.
 
 For each sublane and lane, the operation finds the largest (or smallest) element along a dimension
-of the grid, and the position of the first register with it. Of two registers, one comparison tells
-which is better. For more registers, neighbours are folded to their extrema in a tree whose root is
-the extremum. The search then goes down from the root: one comparison per level tells whether the
-left child has the extremum, and on all levels further down only the nodes below the right child
-remain. So n registers take n extrema and n selections, but only log2(n) comparisons.
+of the grid, and the position of the first register with it. There are two ways:
+
+* By pairs: of two registers, one comparison tells which is better; that one and its position go on.
+* By descent: neighbours are folded to their extrema in a tree whose root is the extremum. The
+  search then goes down from the root. One comparison per level tells whether the left child has the
+  extremum; on the levels below, only the nodes of the chosen side remain. So n registers take about
+  n extrema and n selections, but only log2(n) comparisons.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pallasite.lowering.tiles_to_vregs.grids import as_grid
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 _COMPARISONS = {arith.MaximumfOp: ("olt", "oge"), arith.MinimumfOp: ("ogt", "ole")}
-"""By what folds two registers: where the first of two numbers is worse, and where as good."""
+"""By folding operation: predicates that say that a number is worse than, or as good as, another."""
 
 
 @rule(grid.FirstExtremumOp)
@@ -66,8 +68,11 @@ class _Search:
         self._add = model(arith.AddiOp, place)
 
     def first(self, line: list[SSAValue | None]) -> tuple[SSAValue | None, SSAValue | None]:
-        """The extremum of `line`, and the position of the first register that holds it, in steps of
-        `op.step`; both None for poison."""
+        """The extremum of `line`, and the number of the first register that holds it times
+        `op.step`.
+
+        Both are None (poison) if a register is.
+        """
         present = [register for register in line if register is not None]
         if len(present) < len(line):
             return None, None
@@ -78,7 +83,7 @@ class _Search:
         return self._by_descent(present)
 
     def _by_pairs(self, values: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
-        """Keeps the better one of each two neighbours, and its position."""
+        """Keeps the better of each two neighbours, and its position, until one is left."""
         places = [self._constant(n * self._step) for n in range(len(values))]
         while len(values) > 1:
             pairs = zip(values[::2], values[1::2], places[::2], places[1::2], strict=False)
@@ -91,7 +96,7 @@ class _Search:
         return values[0], places[0]
 
     def _by_descent(self, values: list[SSAValue]) -> tuple[SSAValue, SSAValue]:
-        """Folds all pairs first; then each comparison halves the registers that may hold the
+        """Folds all pairs first; each comparison then halves the registers that may hold the
         extremum."""
         children: list[list[SSAValue]] = []
         """The left child of every pair, and what has no neighbour; from the leaves upwards."""
@@ -117,15 +122,15 @@ class _Search:
         return best, place
 
     def _folded(self, values: list[SSAValue]) -> list[SSAValue]:
-        """The extrema of neighbours; a last one without a neighbour stays."""
+        """The extrema of each two neighbours; a last one without a neighbour stays."""
         pairs = list(zip(values[::2], values[1::2], strict=False))
         return [*(self._emit(self._fold, *pair) for pair in pairs), *values[2 * len(pairs) :]]
 
     def _side(self, values: list[SSAValue], other: SSAValue, half: int) -> list[SSAValue]:
-        """For each sublane and lane, the first `half` of `values`, or those behind them where
+        """For each sublane and lane, the first `half` of `values`, or those after them where
         `other` is true.
 
-        There may be fewer behind them; those that lack a counterpart are never looked at where
+        There may be fewer of the latter; those without a counterpart are never looked at where
         `other` is true.
         """
         pairs = list(zip(values[:half], values[half:], strict=False))
@@ -135,9 +140,9 @@ class _Search:
     def _is_worse(self, value: SSAValue, other: SSAValue) -> SSAValue:
         """A mask that is true where `other` is better than `value`; nothing is better than NaN.
 
-        If all elements are numbers, one comparison tells. Else `value` is worse where it is a
-        number, and not at least as good: a NaN is neither, so the exclusive or of both comparisons
-        tells.
+        If all elements are numbers, one comparison tells. Otherwise `value` is worse where it is a
+        number and not at least as good as `other`. A NaN is neither, so that is where the two
+        comparisons differ (exclusive or).
         """
         if self._numbers:
             return self._emit(self._worse, value, other)

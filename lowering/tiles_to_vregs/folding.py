@@ -1,8 +1,9 @@
 """Folds unrolled functions with what is known of single registers.
 
-Registers that count positions (`tpu.iota` plus a constant) have small ranges of row and lane
-numbers, so the rules of `fold-ranges`, and some exact rules of `fold-kernel`, decide more than they
-do for whole vectors.
+A register that counts positions (`tpu.iota` plus a constant) has a small range of row and lane
+numbers. The rules of `fold-ranges`, and some exact rules of `fold-kernel`, therefore decide more
+than they do for whole vectors: in `row < 32` on 40 rows, each of the five registers is all true or
+all false.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ _EXACT = (
     fold_neutral, fold_absorbing, fold_constants, fold_choice, fold_cast_of_integer,
     fold_number_of_integer,
 )  # fmt: skip
-"""Rules whose results a register can hold as it is."""
+"""Rules of `fold-kernel` whose results one register can hold."""
 
 
 @lru_cache(maxsize=1)
 def _rules() -> Rules:
+    """All rules of `fold-ranges`, and those of `_EXACT`."""
     chosen = Rules()
     for rules, admitted in ((RANGES, None), (KERNEL, _EXACT)):
         for kind, functions in rules.of.items():
@@ -54,14 +56,15 @@ class RegisterFolder(RangeFolder):
                     self._constants.setdefault(_key(op.result.type, number), op)
 
     def constant(self, kind: Attribute, number: int | float) -> SSAValue:
+        """The constant `number` of register type `kind`, at the entry of the function."""
         key = _key(kind, number)
         known = self._constants.get(key)
         if known is None or known.parent is None:
-            # New, or removed as dead since.
+            # It is new, or was removed as dead code.
             known = self._constants[key] = constant(kind, number)
         first = self._entry.first_op
         if known is not first:
-            # One from the middle of the block comes too late for what is in front of it.
+            # A constant in the middle of the block would come too late for earlier operations.
             assert first is not None
             if known.parent is not None:
                 known.detach()
@@ -70,6 +73,7 @@ class RegisterFolder(RangeFolder):
 
 
 def _key(kind: Attribute, number: int | float) -> tuple[Attribute, float, float]:
+    """A key of a constant that tells 0.0 from -0.0."""
     return kind, number, math.copysign(1, number)
 
 

@@ -23,7 +23,7 @@ def as_grid(values: Sequence[SSAValue | None], shape: Sequence[int]) -> Register
 
 
 def everywhere(register: SSAValue | None, shape: Grid) -> Registers:
-    """A grid of `shape` that holds one register at every position."""
+    """A grid of `shape` that holds one register, or poison, at every position."""
     array = np.empty(shape, dtype=object)
     array.fill(register)
     return array

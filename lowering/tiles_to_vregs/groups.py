@@ -1,7 +1,8 @@
-"""Operations on groups of registers: MXU products, cross-lane transposes, reductions over the grid.
+"""Unrolls operations on groups of registers: matrix products, transposes, reductions over the grid.
 
-The compiler's register form takes a matmul or a 2-D transpose on a matrix that
-`tpu.roll_vectors` builds from registers and `tpu.unroll_vectors` takes apart again.
+The register form takes a matmul or a 2-D transpose on a matrix, which `tpu.roll_vectors` builds
+from registers in row-major order of their tiles, and which `tpu.unroll_vectors` splits into
+registers again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FOLDS = {op.name: op for op in arith.Arith.operations}
 
 
 def _roll(registers: Registers, kind: Attribute, op: Operation, u: Unroller) -> SSAValue:
-    """The matrix whose native tiles are the 2-D grid `registers`."""
+    """Builds the matrix whose native tiles are the 2-D grid `registers`; poison becomes zeros."""
     element = cast(VectorType[Attribute], kind).element_type
     rows, columns = native_tile(bit_width(element))
     shape = (registers.shape[0] * rows, registers.shape[1] * columns)
@@ -32,7 +33,7 @@ def _roll(registers: Registers, kind: Attribute, op: Operation, u: Unroller) -> 
 
 
 def _unroll(matrix: SSAValue, kind: Attribute, op: Operation, u: Unroller) -> Registers:
-    """The native tiles of `matrix` as a 2-D grid."""
+    """Splits `matrix` into its native tiles, registers of type `kind`, as a 2-D grid."""
     vector = cast(VectorType[Attribute], matrix.type)
     rows, columns = native_tile(bit_width(vector.element_type))
     shape = (vector.get_shape()[0] // rows, vector.get_shape()[1] // columns)
@@ -42,7 +43,7 @@ def _unroll(matrix: SSAValue, kind: Attribute, op: Operation, u: Unroller) -> Re
 
 
 def _padded(registers: Registers, shape: tuple[int, int]) -> Registers:
-    """`registers` grown to `shape` with poison."""
+    """`registers` enlarged to `shape` with poison."""
     grown = np.full(shape, None, dtype=object)
     grown[: registers.shape[0], : registers.shape[1]] = registers
     return grown
@@ -54,7 +55,11 @@ def _round_up(value: int, multiple: int) -> int:
 
 @rule(grid.MatmulOp)
 def unroll_matmul(op: grid.MatmulOp, u: Unroller) -> None:
-    """One `tpu.matmul` per group of MXU size; padding registers of a group are zeros."""
+    """Emits one `tpu.matmul` per group of registers of the size of the MXU.
+
+    `op.contracting` and `op.columns` are the size of a group, in elements. Registers that a group
+    lacks are zeros. Partial products of one block of columns are accumulated group by group.
+    """
     lhs, rhs, acc = (u.registers(v) for v in (op.lhs, op.rhs, op.acc))
     transposed = op.transpose_rhs is not None and bool(op.transpose_rhs.value.data)
     left_rows, _ = native_tile(bit_width(element_of(op.lhs)))
@@ -98,6 +103,7 @@ def unroll_matmul(op: grid.MatmulOp, u: Unroller) -> None:
 
 
 def _matmul_properties(op: grid.MatmulOp, transposed: bool) -> dict[str, Attribute]:
+    """The properties of the `tpu.matmul` operations for `op`, with rhs `transposed` or not."""
     numbers = (
         tpu.DotDimensionNumbersAttr.of([1], [1], [0], [0], [0, 0, 1, 0], [], [])
         if transposed
@@ -119,7 +125,7 @@ def _matmul_properties(op: grid.MatmulOp, transposed: bool) -> dict[str, Attribu
 def unroll_feeding(
     op: tpu.MatmulPushRhsOp | tpu.MatmulAccLhsOp | tpu.MatmulLhsFifoOp, u: Unroller
 ) -> None:
-    """A matrix unit that is fed by hand takes a matrix."""
+    """Builds the matrix that is pushed into the matrix unit."""
     (operand,) = op.operands
     matrix = _roll(u.registers(operand), u.register_type(operand.type), op, u)
     u.emit(made(type(op), (matrix,), (), op.properties, location=op.location))
@@ -127,7 +133,7 @@ def unroll_feeding(
 
 @rule(tpu.MatmulPopOp, tpu.MatmulPopFifoOp)
 def unroll_popping(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, u: Unroller) -> None:
-    """It gives a matrix."""
+    """Splits the matrix that is popped from the matrix unit into registers."""
     (result,) = op.results
     high, wide = u.grid(result.type)
     rows, columns = native_tile(32)
@@ -139,10 +145,11 @@ def unroll_popping(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, u: Unroller) -> No
 
 @rule(grid.TransposeBlocksOp)
 def unroll_transpose(op: grid.TransposeBlocksOp, u: Unroller) -> None:
-    """One 2-D `tpu.transpose` per block of 128 columns and 128 rows.
+    """Emits one 2-D `tpu.transpose` per block of 128 rows and 128 columns.
 
-    Registers that a block lacks are zeros, which the TPU compiler does not send through the
-    cross-lane unit if no others follow: its code is shorter than with any others in their place.
+    Registers that a block lacks are zeros. If only zeros follow in a block, the TPU compiler does
+    not send them through the cross-lane unit, so its code is shorter than with other registers
+    there.
     """
     source = u.registers(op.operands[0])
     kind = u.register_type(op.operands[0].type)
@@ -168,6 +175,7 @@ def unroll_transpose(op: grid.TransposeBlocksOp, u: Unroller) -> None:
 
 
 def _transposed_shape(op: grid.TransposeBlocksOp) -> tuple[int, ...]:
+    """The grid of the result."""
     result = cast(VectorType[Attribute], op.results[0].type)
     trailing = 2 if bit_width(result.element_type) >= 32 else 3
     return tuple(result.get_shape()[:-trailing])
@@ -175,7 +183,7 @@ def _transposed_shape(op: grid.TransposeBlocksOp) -> tuple[int, ...]:
 
 @rule(grid.ReduceOp)
 def unroll_reduce(op: grid.ReduceOp, u: Unroller) -> None:
-    """A left fold: a chain of the named operation along one grid dimension."""
+    """Folds registers along one grid dimension from the left, by a chain of the named operation."""
     source = u.registers(op.operands[0])
     axis = op.dim.value.data
     kind, register = _FOLDS[op.kind.data], u.register_type(op.operands[0].type)
@@ -192,6 +200,8 @@ def unroll_reduce(op: grid.ReduceOp, u: Unroller) -> None:
 def _combine(
     model: Model, left: SSAValue | None, right: SSAValue | None, u: Unroller
 ) -> SSAValue | None:
+    """The operation of `model` on two registers; of a poison register and another one, the
+    other."""
     if left is None or right is None:
         return right if left is None else left
     return u.result(model, (left, right))

@@ -1,4 +1,4 @@
-"""Neighbouring rows that are only stored again are loaded together.
+"""Loads of neighbouring rows that are only stored again become one load.
 
     %x = tpu.load %a[%c24, %z] sublanes [true, true, false, ...]
     %y = tpu.load %a[%c26, %z] sublanes [true, true, true, true, true, true, false, false]
@@ -9,8 +9,9 @@ becomes
     tpu.store %b[%c30, %z], %x sublanes [true, true, false, ...]
     tpu.store %b[%c6, %z], %x sublanes [false, false, true, true, true, true, true, true]
 
-A store of rows further down in a register begins as many rows earlier, possibly in front of the
-memory. So rolls of rows load what comes last and what comes first once.
+A store whose rows lie n sublanes further down in the register begins n rows earlier, possibly
+before the memory, as sublanes that are masked off touch nothing. A roll of rows by a constant loads
+its last and its first rows at once in this way.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _EVERY = DenseArrayBase.from_list(i1, [True] * SUBLANES)
 
 
 def join_loads(function: func.FuncOp) -> None:
-    """Joins loads of the unrolled `function` where one register holds the rows of two."""
+    """Joins loads of the unrolled `function` in pairs, where one register holds the rows of
+    both."""
     parts = [load for load in of_kind(function, tpu.LoadOp) if load.sublane_mask != _EVERY]
     if len(parts) < 2:
         return
@@ -51,7 +53,7 @@ def join_loads(function: func.FuncOp) -> None:
             key = (block, epoch, load.base, load.result.type, load.sublane_stride, position.unknown)
             groups.setdefault(key, {})[position.elements] = load
     for loads in groups.values():
-        # In pairs: a register has as few neighbours as ends.
+        # Each load is joined with one other at most.
         for place in sorted(loads):
             first = loads.pop(place, None)
             step = 0 if first is None else LANES * first.sublane_stride.value.data
@@ -79,8 +81,11 @@ def _join(
     first: tpu.LoadOp, second: tpu.LoadOp, down: int, times: Mapping[tpu.LoadOp, Time],
     function: func.FuncOp,
 ) -> bool:  # fmt: skip
-    """Loads the rows of `second`, which begin `down` sublanes further down, with those of `first`;
-    False if a register does not hold both."""
+    """Replaces `first` and `second`, whose rows begin `down` sublanes after those of `first`, by
+    one load.
+
+    False if a register does not hold both, or if a store of `second` cannot begin earlier.
+    """
     here, there = _flags(first), _flags(second)
     if any(there[SUBLANES - down :]):
         return False
@@ -110,8 +115,11 @@ def _join(
 
 
 def _earlier(store: tpu.StoreOp, down: int) -> int | None:
-    """The row at which a store begins whose rows lie `down` sublanes further down; None if they
-    would not follow each other, or leave the register."""
+    """The row at which `store` begins once its rows lie `down` sublanes further down in the
+    register.
+
+    None if its memory is not tiled by single rows, or if the rows would leave the register.
+    """
     tiling, row = tiling_of(store.base.type), known_integer(store.indices[-2])
     if (
         tiling is None
@@ -127,6 +135,7 @@ def _earlier(store: tpu.StoreOp, down: int) -> int | None:
 
 
 def _moved(flags: Flags, down: int) -> Flags:
+    """`flags`, `down` sublanes further down."""
     return (*[0] * down, *flags[: SUBLANES - down])
 
 
@@ -139,4 +148,5 @@ def _index(value: int, function: func.FuncOp) -> SSAValue:
 
 
 def _flags(op: tpu.LoadOp | tpu.StoreOp) -> Flags:
+    """For each sublane, whether the access touches it."""
     return integers_in(cast("DenseArrayBase[Any]", op.sublane_mask))

@@ -1,4 +1,4 @@
-"""Loads and stores of registers: one access per grid position, `grid.steps` elements apart."""
+"""Unrolls loads and stores: one access per grid position, `grid.steps` elements apart."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 
 def _steps(op: Operation, base: SSAValue, type: Attribute, rank: int) -> tuple[int, ...]:
+    """By how many elements the index grows per grid position; zeros for a single register."""
     # None are needed for one register.
     return grid_steps(op, base.type, cast("VectorType[Attribute]", type)) or (0,) * rank
 
@@ -26,8 +27,8 @@ def _steps(op: Operation, base: SSAValue, type: Attribute, rank: int) -> tuple[i
 def _places(
     base: Sequence[SSAValue], steps: Sequence[int], shape: tuple[int, ...], u: Unroller
 ) -> Iterator[tuple[SSAValue, ...]]:
-    """The indices of the positions of a grid of `shape`, in row-major order."""
-    # Each index depends on the position along one dimension only.
+    """The indices of each position of a grid of `shape`, in row-major order."""
+    # The index of a dimension depends on the position in that dimension only.
     counts = shape or (1,) * len(base)
     return product(*map(u.offsets, base, steps, counts))
 
@@ -38,7 +39,8 @@ def _keep_box(
     positions: Callable[[], Iterable[tuple[int, ...]]],
     accesses: Sequence[Operation],
 ) -> None:
-    """Lets the accesses of registers at `positions` say what `op` says of the kernel's access."""
+    """Gives each of `accesses` the box that the kernel accesses, as `op` states it, seen from its
+    index."""
     box = box_of(op)
     if box is None:
         return
@@ -50,7 +52,7 @@ def _keep_box(
 
 @rule(tpu.LoadOp, tpu.ShuffledLoadOp)
 def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
-    """Position g of the grid reads at `index + g * steps`."""
+    """Loads the register at grid position g from `index + g * steps`."""
     (result,) = op.results
     split, kind = u.split(result.type)
     grid = split or ()
@@ -70,7 +72,7 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
 
 @rule(tpu.StoreOp, tpu.ShuffledStoreOp)
 def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
-    """Position g of the grid writes at `index + g * steps`; poison is not written."""
+    """Stores the register at grid position g to `index + g * steps`; poison is not stored."""
     stored, held, *base = op.operands
     # A mask, if there is one, comes last.
     masks = u.registers(base.pop()) if is_vector(base[-1]) else None

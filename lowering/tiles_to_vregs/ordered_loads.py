@@ -1,13 +1,14 @@
-"""Rows of loaded registers that are only wanted in another order are loaded in that order.
+"""Loaded rows that are only wanted in another order are loaded in that order.
 
     %x = tpu.load %a[%c0, %c0] sublanes [true, true, false, ...]
     %y = tpu.sublane_shuffle %x, %x, [0, 1, 0, 1, 0, 1, 0, 1]
 becomes
     %y = tpu.shuffled_load %a[%c0, %c0] {sublane_offsets = [0, 1, 0, 1, 0, 1, 0, 1], ...}
 
-So do rows of several registers, put together by shuffles, rotations and choices of whole rows, if
-they lie in one memory less than 16 rows of words behind the first. What a shuffled load takes the
-place of, it saves only if nothing else wants the registers that it is made of.
+So do rows of several registers that shuffles, rotations and selects of whole rows put together, if
+they lie in one memory less than 16 rows of words after the first. A shuffled load replaces the
+operations before it only if nothing else wants their registers, so a load is chosen only if at
+least one of them becomes dead.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.effects import is_pure
 
 Row = tuple[tpu.LoadOp, int]
-"""A sublane of a loaded register."""
+"""A sublane of a loaded register: the load and the number of the sublane."""
 Time = tuple[Block, int, int]
-"""Of a load: its block, how many operations in front of it there may write memory, and its number
-there."""
+"""When a load happens: its block, the number of earlier operations there that may write memory (the
+epoch), and its own number in the block."""
 Rows = tuple[Row | None, ...]
-"""What the sublanes of a register hold, None for what no memory was loaded to."""
+"""What each sublane of a register holds; None for a sublane that was not loaded."""
 
 _MOVES = (tpu.SublaneShuffleOp, tpu.DynamicRotateOp, arith.SelectOp)
 
 
 @dataclass
 class _Registers:
-    """Where the sublanes of registers come from."""
+    """Where the sublanes of registers come from; `masks` are those of whole sublanes."""
 
     masks: Mapping[SSAValue, Sublanes]
     known: dict[SSAValue, Rows | None] = field(default_factory=dict[SSAValue, "Rows | None"])
 
     def rows(self, value: SSAValue) -> Rows | None:
-        """The loaded rows of which `value` is put together; None if it is made otherwise."""
+        """The loaded rows that `value` is put together from; None if it is computed otherwise."""
         if value not in self.known:
             self.known[value] = self._found(value)
         return self.known[value]
@@ -78,7 +79,8 @@ class _Registers:
 
 
 def load_rows_in_order(function: func.FuncOp) -> None:
-    """Loads moved rows of the unrolled `function` as they are wanted, where that is less."""
+    """Replaces moves of loaded rows in the unrolled `function` by shuffled loads, where that saves
+    operations."""
     registers = _Registers(row_masks(function))
     moved = {
         op: rows for op in of_kind(function, *_MOVES) if (rows := registers.rows(op.results[0]))
@@ -106,15 +108,18 @@ def load_rows_in_order(function: func.FuncOp) -> None:
 
 @dataclass(frozen=True)
 class _Place:
-    """Rows of one memory: a load that begins at the first of them, the last one in the block, and
-    how many rows of words each sublane is behind it."""
+    """Rows of one memory: the load that begins at the first of them, and the last load in the
+    block.
+
+    `offsets` has, for each sublane, how many rows of words after the first it lies.
+    """
 
     first: tpu.LoadOp
     last: tpu.LoadOp
     offsets: tuple[int, ...]
 
     def load(self) -> SSAValue:
-        """Loads them."""
+        """Inserts the shuffled load after the last load, and returns its register."""
         every = DenseArrayBase.from_list(i1, [True] * SUBLANES)
         offsets = DenseArrayBase.from_list(i32, self.offsets)
         load = made(
@@ -127,7 +132,8 @@ class _Place:
 
 
 def _place(rows: Rows, epochs: Mapping[tpu.LoadOp, Time]) -> _Place | None:
-    """Where `rows` can be loaded from at once."""
+    """Where `rows` can be loaded from at once; None if they are too far apart or loaded at
+    different times."""
     loads = list(dict.fromkeys(row[0] for row in rows if row is not None))
     if not loads or len({epochs[load][:2] for load in loads}) > 1:
         return None
@@ -139,7 +145,7 @@ def _place(rows: Rows, epochs: Mapping[tpu.LoadOp, Time]) -> _Place | None:
     starts = cast("dict[tpu.LoadOp, int]", behind)
     first = min(loads, key=starts.__getitem__)
     if any((known_integer(index) or 0) < 0 for index in first.indices):
-        # A shuffled load has no sublanes to leave out in front of the memory.
+        # A shuffled load accesses all sublanes, so none may lie before the memory.
         return None
     places = [
         None if row is None
@@ -155,16 +161,17 @@ def _place(rows: Rows, epochs: Mapping[tpu.LoadOp, Time]) -> _Place | None:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a load of rows of single tiles begins."""
+    """Where a load begins, in memory tiled by single rows."""
 
     unknown: tuple[SSAValue | None, ...]
-    """Its indices that are not known, one of each dimension."""
+    """For each dimension, the index if it is not constant, else None."""
     elements: int
-    """The place of the first element of those that are."""
+    """The element offset that the constant indices add up to."""
 
     @staticmethod
     def of(load: tpu.LoadOp) -> Position | None:
-        """None if there are tiles of several rows, which rows may leave."""
+        """The position of `load`; None if its memory has tiles of several rows, which rows may
+        leave."""
         tiling = tiling_of(load.base.type)
         if tiling is None or tiling.first != (1, LANES):
             return None
@@ -175,8 +182,10 @@ class Position:
 
 
 def distance(one: tpu.LoadOp, other: tpu.LoadOp) -> int | None:
-    """How many rows of words `other` begins behind `one`; None if that is not known, or there are
-    tiles in between, which rows may leave."""
+    """How many rows of words after `one` the load `other` begins.
+
+    None if that is not known, or if there are tiles of several rows, which rows may leave.
+    """
     if other is one:
         return 0
     here, there = Position.of(one), Position.of(other)
@@ -188,6 +197,7 @@ def distance(one: tpu.LoadOp, other: tpu.LoadOp) -> int | None:
 
 
 def _loaded(op: tpu.LoadOp) -> Rows | None:
+    """The rows that `op` loads; None unless its elements are 32-bit words of an array of rows."""
     kind = op.result.type
     if kind.get_shape() != (SUBLANES, LANES) or bit_width(kind.element_type) != 32:
         return None
@@ -197,7 +207,7 @@ def _loaded(op: tpu.LoadOp) -> Rows | None:
 
 
 def times_of_loads(function: func.FuncOp) -> dict[tpu.LoadOp, Time]:
-    """When each load happens."""
+    """When each load of `function` happens."""
     found: dict[tpu.LoadOp, Time] = {}
     blocks = [b for op in operations(function) for region in op.regions for b in region.blocks]
     for block in blocks:
@@ -211,7 +221,7 @@ def times_of_loads(function: func.FuncOp) -> dict[tpu.LoadOp, Time]:
 
 
 def _gone(wanted: Collection[Operation], moved: Collection[Operation]) -> set[Operation]:
-    """The moves and loads that nobody needs once `wanted` are loads."""
+    """The moves and loads that become dead once `wanted` are shuffled loads."""
     gone: set[Operation] = set(wanted)
     for op in reversed(list(moved)):
         if all(use.operation in gone for use in op.results[0].uses):
@@ -225,7 +235,7 @@ def _gone(wanted: Collection[Operation], moved: Collection[Operation]) -> set[Op
 
 
 def _spares(op: Operation, gone: Collection[Operation]) -> bool:
-    """Whether something of which the register of `op` is made is gone with it."""
+    """Whether some operation that the register of `op` is made from becomes dead with it."""
     return any(
         maker in gone or (isinstance(maker, _MOVES) and _spares(maker, gone))
         for maker in _makers(op)
@@ -233,6 +243,7 @@ def _spares(op: Operation, gone: Collection[Operation]) -> bool:
 
 
 def _makers(op: Operation) -> Iterable[Operation]:
+    """The moves and loads that define the operands of `op`."""
     values = [v for v in op.operands if isinstance(v.owner, (*_MOVES, tpu.LoadOp))]
     return [cast(Operation, value.owner) for value in values]
 

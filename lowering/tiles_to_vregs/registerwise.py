@@ -1,4 +1,4 @@
-"""Operations that treat every register alike: one operation per distinct set of operands."""
+"""Unrolls operations that treat every register alike: one copy per distinct set of operands."""
 
 from __future__ import annotations
 
@@ -30,12 +30,16 @@ _DIMENSIONS = {"dimension", "stride_dimension", "dim", "dimensions"}
 
 
 def _elementwise(module: Any) -> list[type[Operation]]:
+    """The operations of a dialect's `module`, except those that generate registers."""
     kinds = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Operation)]
     return [k for k in kinds if getattr(k, "name", None) and k not in _GENERATORS]
 
 
 def _shift_dimensions(op: Operation, grid: Sequence[int]) -> dict[str, Attribute]:
-    """The properties of `op` with dimensions counted in a register instead of in the grid."""
+    """The properties of `op` with dimension numbers of one register instead of the grid.
+
+    Raises if a number names a dimension of the grid.
+    """
     properties, rank = dict(op.properties), len(grid)
     if not rank or properties.keys().isdisjoint(_DIMENSIONS):
         return properties
@@ -64,7 +68,11 @@ def _shift_dimensions(op: Operation, grid: Sequence[int]) -> dict[str, Attribute
     tpu.UitofpOp, tpu.ExtfOp, tpu.TruncfOp, tpu.LogisticOp, tpu.PrngRandomBitsOp,
 )  # fmt: skip
 def unroll_registerwise(op: Operation, u: Unroller) -> None:
-    """One copy of `op` per register; positions with equal operands share one copy."""
+    """Emits one copy of `op` per register; positions with equal operands share one copy.
+
+    A result is poison if an operand is, except for selects and packed masks. Registers of random
+    bits are all distinct.
+    """
     grid, kind = u.split(op.results[0].type) if op.results else (None, None)
     if grid is None or kind is None:
         u.keep(op)
@@ -73,7 +81,7 @@ def unroll_registerwise(op: Operation, u: Unroller) -> None:
     count = prod(grid)
     model = Model(type(op), (kind,), properties, op.attributes, op.location)
     if type(op) is tpu.PrngRandomBitsOp:
-        # Each register has other bits.
+        # Equal operands give different bits.
         scalars = tuple([u.scalar(v) for v in op.operands])
         u.define(op.results[0], as_grid(model.results([scalars] * count, u.out), grid))
         return
@@ -107,20 +115,23 @@ _NONE = id(None)
 
 
 def _passed_on(operands: _Row) -> SSAValue | None:
-    """What a select with undefined operands, or of the same register twice, stands for."""
+    """The register that a select gives whose operands are poison, or the same register twice."""
     _, chosen, other = operands
     return other if chosen is None else chosen
 
 
 def _filled(operands: _Row) -> _Row:
-    """Where half of a packed mask is undefined, the other half is not."""
+    """The operands of a packed mask, a poison half replaced by the other half."""
     known = next((v for v in operands if v is not None), None)
     return tuple([known if v is None else v for v in operands])
 
 
 @rule(tpu.BitcastVregOp)
 def unroll_bitcast(op: tpu.BitcastVregOp, u: Unroller) -> None:
-    """What is words again is the words that it was before, a bitcast of a bitcast to words one."""
+    """Emits bitcasts of registers, but none of a bitcast back to the type that it had.
+
+    A bitcast of a bitcast to words is one bitcast.
+    """
     registers = u.registers(op.operands[0])
     kind = u.register_type(op.results[0].type)
     model = Model(type(op), (kind,), op.properties, op.attributes, op.location)
@@ -139,7 +150,10 @@ def unroll_bitcast(op: tpu.BitcastVregOp, u: Unroller) -> None:
 
 @rule(tpu.SublaneShuffleOp)
 def unroll_shuffle(op: tpu.SublaneShuffleOp, u: Unroller) -> None:
-    """A shuffle that copies one of its sources costs nothing; a poison source is not read."""
+    """Emits shuffles of two registers, but none where all sublanes of one source stay in place.
+
+    A source that is poison, or not read, is replaced by the other one.
+    """
     grid, kind = u.grid(op.results[0].type), u.register_type(op.results[0].type)
     pattern = [int(p) for p in op.pattern.get_values()]
     rows = len(pattern)
@@ -171,6 +185,8 @@ def _shuffle(
     model: Callable[[tuple[int, ...]], Model],
     u: Unroller,
 ) -> SSAValue | None:
+    """The register that a shuffle of `pair` by `pattern` gives, None for poison; `rows` sublanes
+    each."""
     left, right = pair
     if left is right:
         pattern = [p % rows for p in pattern]
@@ -191,7 +207,7 @@ def _shuffle(
 
 @rule(tpu.PackSubelementsOp)
 def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
-    """Poison sources are left out of a pack; their positions stay undefined."""
+    """Emits packs without poison sources, whose positions in the words stay undefined."""
     check_same_grid(op, op.sources[0].type, op.result.type)
     grid, kind = u.grid(op.results[0].type), u.register_type(op.results[0].type)
     positions = [int(p) for p in op.positions.get_values()]
@@ -216,7 +232,7 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
 
 
 def _splat(constant: Attribute, kind: Attribute) -> Attribute:
-    """The splat on registers of type `kind` of what `constant` has everywhere."""
+    """The constant of register type `kind` whose elements all are that of the splat `constant`."""
     register = cast(VectorType[Attribute], kind)
     number = splat_value(constant)
     return constant if number is None else splat(register, number)
@@ -224,7 +240,10 @@ def _splat(constant: Attribute, kind: Attribute) -> Attribute:
 
 @rule(*_GENERATORS)
 def unroll_generator(op: Operation, u: Unroller) -> None:
-    """An operation without vector operands makes one register that all positions share."""
+    """Emits one register, which all positions share, for an operation without vector operands.
+
+    It is emitted at the function's entry if it depends on constants only.
+    """
     grid, kind = u.split(op.results[0].type)
     if grid is None:
         u.keep(op)
@@ -243,7 +262,7 @@ def unroll_generator(op: Operation, u: Unroller) -> None:
 
 @rule(vector.ExtractOp)
 def unroll_extract(op: vector.ExtractOp, u: Unroller) -> None:
-    """A scalar comes out of the one register of a grid of rank 0."""
+    """Emits the extraction of a scalar from the one register of its source."""
     source = u.registers(op.operands[0])
     kind = u.register_type(op.operands[0].type)
     operands = [u.present(source.reshape(-1)[0], kind), *map(u.scalar, op.operands[1:])]

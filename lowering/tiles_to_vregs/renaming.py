@@ -1,4 +1,4 @@
-"""Operations that only say which register is which: indexing, no instruction."""
+"""Operations that only say which register is which: indexing of grids, which emits nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 @rule(grid.SliceOp)
 def unroll_slice(op: grid.SliceOp, u: Unroller) -> None:
-    """The registers of the box."""
+    """The registers of a strided box."""
     boxes = zip(u.integers(op.offsets), u.integers(op.sizes), u.integers(op.strides), strict=True)
     index = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
     u.define(op.results[0], u.registers(op.operands[0])[index])
@@ -24,10 +24,10 @@ def unroll_slice(op: grid.SliceOp, u: Unroller) -> None:
 
 @rule(grid.ConcatOp)
 def unroll_concat(op: grid.ConcatOp, u: Unroller) -> None:
-    """The registers of all operands."""
+    """The registers of all operands, one operand after the other along a dimension."""
     parts = [u.registers(v) for v in op.operands]
     u.define(op.results[0], np.concatenate(parts, axis=op.dim.value.data))
-    # What pads is known of single registers only.
+    # Padding is known to be constant of single registers only, so folding may pay.
     u.counts |= any(_is_constant(part) for part in parts)
 
 
@@ -39,7 +39,7 @@ def _is_constant(registers: Registers) -> bool:
 
 @rule(grid.ReshapeOp)
 def unroll_reshape(op: grid.ReshapeOp, u: Unroller) -> None:
-    """The same registers, row-major."""
+    """The same registers, in row-major order."""
     u.define(op.results[0], u.registers(op.operands[0]).reshape(u.grid(op.results[0].type)))
 
 
@@ -51,7 +51,7 @@ def unroll_transpose(op: grid.TransposeOp, u: Unroller) -> None:
 
 @rule(grid.BroadcastOp)
 def unroll_broadcast(op: grid.BroadcastOp, u: Unroller) -> None:
-    """Registers named several times."""
+    """The same registers, repeated."""
     u.define(
         op.results[0], np.broadcast_to(u.registers(op.operands[0]), u.grid(op.results[0].type))
     )
@@ -59,14 +59,14 @@ def unroll_broadcast(op: grid.BroadcastOp, u: Unroller) -> None:
 
 @rule(grid.PoisonOp)
 def unroll_poison(op: grid.PoisonOp, u: Unroller) -> None:
-    """Registers that nothing defines: None."""
+    """Registers that nothing defines; they are None."""
     u.define(op.results[0], everywhere(None, u.grid(op.results[0].type)))
 
 
 @rule(grid.TakeOp)
 def unroll_take(op: grid.TakeOp, u: Unroller) -> None:
-    """Registers by flat number; -1 is None."""
-    # One more register, which is what index -1 picks.
+    """Registers by their number in row-major order; -1 gives poison."""
+    # Index -1 picks the last register, the poison that is added here.
     registers = u.registers(op.operands[0]).reshape(-1)
     source = as_grid([*registers, None], (registers.size + 1,))
     taken = source[np.array(u.integers(op.indices), np.int64)]
@@ -75,7 +75,7 @@ def unroll_take(op: grid.TakeOp, u: Unroller) -> None:
 
 @rule(grid.PositionOp)
 def unroll_position(op: grid.PositionOp, u: Unroller) -> None:
-    """One splat constant per position along the counted dimension."""
+    """One splat constant per position along the counted dimension, `step` apart."""
     shape = u.grid(op.results[0].type)
     dim, step = op.dim.value.data, op.step.value.data
     kind = cast(VectorType[Attribute], u.register_type(op.results[0].type))

@@ -1,4 +1,4 @@
-"""Masks that take whole sublanes of a register, or nothing of them."""
+"""Masks of a register that are true on whole sublanes and false on all others."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ Sublanes = frozenset[int]
 
 
 def row_masks(function: func.FuncOp) -> dict[SSAValue, Sublanes]:
-    """The sublanes that such a mask of the unrolled `function` takes."""
+    """The numbers of the sublanes on which each such mask of the unrolled `function` is true."""
     made = of_kind(function, tpu.CreateMaskOp)
     return {mask.result: rows for mask in made if (rows := _rows(mask)) is not None}
 
 
 def _rows(mask: tpu.CreateMaskOp) -> Sublanes | None:
+    """The sublanes on which `mask` is true; None if it depends on the lane or is not constant."""
     bounds = [known_integer(value) for value in mask.operands]
     lows, highs = bounds[: len(bounds) // 2], bounds[len(bounds) // 2 :]
     if None in bounds or lows[1:] != [0] or highs[1:] != [LANES]:

@@ -1,4 +1,4 @@
-"""Rows of a register that is only stored are stored from the registers in which they are.
+"""Rows that a select puts together only to be stored are stored from their own registers.
 
     %m = tpu.create_mask[2, 0] [8, 128]
     %y = arith.select %m, %b, %a
@@ -7,8 +7,8 @@ becomes
     tpu.store %o[%z, %z], %a sublanes [true, true, false, false, ...]
     tpu.store %o[%z, %z], %b sublanes [false, false, true, true, ...]
 
-A store says for itself which sublanes it writes. So one store takes the place of one select, and
-the mask of the select is no longer needed; where masks are needed anyway, nothing is gained.
+A store itself says which sublanes it writes, so one more store replaces one select. That saves
+something only if the mask of a select becomes dead, or if more selects go than stores come.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ class _Parts:
 
     sublanes: dict[SSAValue, Sublanes] = field(default_factory=dict[SSAValue, Sublanes])
     selects: list[arith.SelectOp] = field(default_factory=list[arith.SelectOp])
-    """What puts them together for nothing else."""
+    """The selects that put these registers together and that nothing else uses."""
 
     @property
     def saved(self) -> int:
-        """Operations saved, masks left out."""
+        """How many operations are saved, not counting masks."""
         return len(self.selects) - (len(self.sublanes) - 1)
 
 
 def store_rows_apart(function: func.FuncOp) -> None:
-    """Stores the parts of selected registers of the unrolled `function`, where that is less."""
+    """Stores the parts of selected registers of the unrolled `function`, where that saves
+    operations."""
     rows_of = row_masks(function)
     if not rows_of:
         return
@@ -64,6 +65,7 @@ def store_rows_apart(function: func.FuncOp) -> None:
 
 
 def _parts(store: tpu.StoreOp, rows_of: Mapping[SSAValue, Sublanes]) -> _Parts:
+    """The registers that `store` could write, each with its sublanes."""
     flags = integers_in(store.sublane_mask)
     parts = _Parts()
     if store.mask is None:
@@ -74,7 +76,7 @@ def _parts(store: tpu.StoreOp, rows_of: Mapping[SSAValue, Sublanes]) -> _Parts:
 def _collect(
     value: SSAValue, sublanes: Sublanes, rows_of: Mapping[SSAValue, Sublanes], parts: _Parts
 ) -> None:
-    """Finds where `sublanes` of `value`, which is only used here, come from."""
+    """Adds to `parts` where `sublanes` of `value`, whose only user is seen here, come from."""
     select = value.owner
     if type(select) is arith.SelectOp and value.has_one_use() and select.cond in rows_of:
         parts.selects.append(select)
@@ -86,13 +88,13 @@ def _collect(
 
 
 def _spared(rows_of: Iterable[SSAValue], chosen: Iterable[_Parts]) -> set[SSAValue]:
-    """The masks that nobody uses once the stores of `chosen` are apart."""
+    """The masks that become dead once the stores of `chosen` are split."""
     gone = {select for parts in chosen for select in parts.selects}
     return {mask for mask in rows_of if all(use.operation in gone for use in mask.uses)}
 
 
 def _store(store: tpu.StoreOp, parts: _Parts) -> None:
-    """Replaces `store` by one store for each part."""
+    """Replaces `store` by one store for each part, and erases what is dead then."""
     for value, sublanes in sorted(parts.sublanes.items(), key=lambda part: min(part[1])):
         flags = DenseArrayBase.from_list(i1, [n in sublanes for n in range(SUBLANES)])
         part = made(

@@ -1,4 +1,4 @@
-"""The pass, and the table of contents of the unrolling: importing a family registers its rules."""
+"""The pass `tiles-to-vregs`. Importing the modules in `families` registers their rules."""
 
 from __future__ import annotations
 

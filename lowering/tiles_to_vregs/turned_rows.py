@@ -1,4 +1,4 @@
-"""Rows that are spread, and turned besides, are spread once.
+"""A shuffle of a register rotated along lanes becomes a rotation of its shuffle, if that exists.
 
     %s = tpu.sublane_shuffle %x, %x, [0, 0, 0, 0, 0, 0, 0, 0]
     %t = tpu.dynamic_rotate %x by %n dim 1
@@ -7,8 +7,8 @@ becomes
     %s = tpu.sublane_shuffle %x, %x, [0, 0, 0, 0, 0, 0, 0, 0]
     %u = tpu.dynamic_rotate %s by %n dim 1
 
-All rows turn alike, whichever sublanes they are in. Who spread them for one user knew nothing of
-the other one.
+A rotation along lanes moves all sublanes alike, so the two operations commute. Such pairs arise
+where a row is replicated over sublanes for two users that were lowered one after the other.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pallasite.dialects.walking import of_kind
 from pallasite.lowering.creation import made
 
 _Shuffled = tuple[SSAValue, tuple[int, ...], Block | None]
-"""A register, the sublanes that its own are taken to, and where."""
+"""A register, the source sublane of each of its sublanes, and the block of the shuffle."""
 
 
 def turn_spread_rows(function: func.FuncOp) -> None:
-    """Turns what is shuffled already, in the unrolled `function`, instead of shuffling it again."""
+    """Rotates what is already shuffled, in the unrolled `function`, instead of shuffling again."""
     known: dict[_Shuffled, tpu.SublaneShuffleOp] = {}
     for op in list(of_kind(function, tpu.SublaneShuffleOp)):
         if op.lhs is not op.rhs:
@@ -42,7 +42,7 @@ def turn_spread_rows(function: func.FuncOp) -> None:
 
 
 def _turns_for(turned: tpu.DynamicRotateOp, shuffle: tpu.SublaneShuffleOp) -> bool:
-    """Whether `turned` turns all rows alike, for `shuffle` alone."""
+    """Whether `turned` rotates all sublanes alike along the lanes, and only `shuffle` uses it."""
     along_lanes = turned.dimension.value.data == 1
     alone = all(use.operation is shuffle for use in turned.result.uses)
     return along_lanes and turned.stride is None and alone
@@ -51,7 +51,7 @@ def _turns_for(turned: tpu.DynamicRotateOp, shuffle: tpu.SublaneShuffleOp) -> bo
 def _turn(
     before: tpu.SublaneShuffleOp, turned: tpu.DynamicRotateOp, shuffle: tpu.SublaneShuffleOp
 ) -> None:
-    """Replaces `shuffle` of what is `turned` by what is shuffled `before`, turned."""
+    """Replaces `shuffle`, of the rotated register, by a rotation of the result of `before`."""
     later = made(
         tpu.DynamicRotateOp, (before.result, turned.amount), (shuffle.result.type,),
         turned.properties, turned.attributes, turned.location,

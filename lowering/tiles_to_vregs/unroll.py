@@ -43,11 +43,7 @@ from pallasite.lowering.creation import (
 )
 from pallasite.lowering.tiles_to_vregs.computed import Computed, Operands
 from pallasite.lowering.tiles_to_vregs.folding import fold_registers
-from pallasite.lowering.tiles_to_vregs.grids import (
-    Grid,
-    Registers,
-    as_grid,
-)
+from pallasite.lowering.tiles_to_vregs.grids import Grid, Registers, as_grid
 from pallasite.lowering.tiles_to_vregs.joined_loads import join_loads
 from pallasite.lowering.tiles_to_vregs.ordered_loads import load_rows_in_order
 from pallasite.lowering.tiles_to_vregs.rows_apart import store_rows_apart
@@ -58,7 +54,7 @@ from pallasite.passes.rules import LastRules
 
 # pyright: reportPrivateUsage=false
 Rule = Callable[[Any, "Unroller"], None]
-"""Takes an operation of the kind it is registered for."""
+"""Unrolls an operation of the kind it is registered for, with the `Unroller`."""
 
 _RULES = LastRules[Rule]()
 rule = _RULES.rule
@@ -71,7 +67,7 @@ def _unknown(op: Operation) -> Unsupported:
 
 
 def _keep_scalars(op: Operation, u: Unroller) -> None:
-    """What operations do that have no rule: they stay, if they have to do with scalars only."""
+    """What happens to operations without a rule: they are kept if they use scalars only."""
     if op.regions or any([is_vector(r) for r in op.results]):
         raise _unknown(op)
     u.keep(op)
@@ -82,8 +78,8 @@ class Unroller:
 
     def __init__(self) -> None:
         self._gone: list[Operation] = []
-        # By identity of the old values, as hashing them is a call each. They live as long as this:
-        # `_gone` holds those that no block does, so that no other value gets their identity.
+        # By identity of the old values, as hashing them is slow. `_gone` keeps those alive that no
+        # block does, so that no other value gets their identity.
         self._grids: dict[int, Registers] = {}
         self._scalars: dict[int, SSAValue] = {}
         self._splits: dict[int, tuple[Grid | None, Attribute]] = {}
@@ -99,10 +95,10 @@ class Unroller:
         self._loaded = Computed()
         self._out: list[Operation] = []
         self.counts = False
-        """Whether registers count positions, or pad, so that much may be known of single ones."""
+        """Whether registers count positions, or pad, so that folding single ones may pay."""
 
     def run(self, function: func.FuncOp) -> None:
-        """Replaces what is in the body of `function` by its unrolled form."""
+        """Replaces the body of `function` by its unrolled form."""
         old = function.body
         new = self.region(old)
         if new is not old:
@@ -121,9 +117,10 @@ class Unroller:
         turn_spread_rows(function)
 
     def region(self, old: Region) -> Region:
-        """`old` with its blocks unrolled; if one had grids for arguments, a new region.
+        """`old` with its blocks unrolled; if one had grids for arguments, a new region of all
+        blocks.
 
-        That takes over the blocks of `old`, whose operation must still be told.
+        The operation of `old` must still be given the new region.
         """
         before = list(old.blocks)
         after = [self.block(block) for block in before]
@@ -135,7 +132,8 @@ class Unroller:
         return Region(after)
 
     def block(self, old: Block) -> Block:
-        """`old` with its operations unrolled; if it has grids for arguments, a new block of them.
+        """`old` with its operations unrolled, or a new block with them if it has grids for
+        arguments.
 
         What holds no grids stays where it is, and so does what uses it.
         """
@@ -196,9 +194,9 @@ class Unroller:
     # What rules use.
 
     def keep(self, op: Operation) -> None:
-        """Moves `op`, which has scalars and memrefs only, on what stands for its operands.
+        """Moves `op`, which has scalars and memrefs only, to the new block, with new operands.
 
-        What is in its regions moves with it, and must have been unrolled.
+        Its regions move with it, and must have been unrolled.
         """
         scalars, grids = self._scalars, self._grids
         number = 0
