@@ -4,12 +4,13 @@
 becomes
     %b = memref.alloca() : memref<2x32x256xbf16, #tpu.tiled<(16,128)(2,1),[4,2,1]>, ...>
 
-Needs the `dma` form. Arrays in HBM and SMEM have the layouts that the TPU compiler gives a kernel's
-operands (spec/vreg_lowering.md section 3). VMEM buffers are ours, and DMAs change the tiling on the
-way, so there a tile is exactly one register, or as many rows as the array has. A buffer of 32-bit
-elements that is accessed at rows which are not multiples of a register's rows is tiled by single
-rows, where any row can begin a register; one of packed elements by rows of words, if the row is
-known at run time only. Shapes stay as they are; padding is implied.
+The pass needs the `dma` form. Arrays in HBM and SMEM have the layouts that the TPU compiler gives a
+kernel's operands (spec/vreg_lowering.md section 3). VMEM buffers are the kernel's own, and DMAs
+change the tiling on the way, so a tile there is exactly one register, or has as many rows as the
+array if these are fewer. A buffer of 32-bit elements that is accessed at rows which are not
+multiples of a register's rows is tiled by single rows, where any row can begin a register. A buffer
+of packed elements is tiled by rows of words if such a row is not a constant. Shapes stay as they
+are; padding is implied.
 """
 
 from __future__ import annotations
@@ -66,21 +67,25 @@ from pallasite.targets import DEFAULT_TARGET, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
 _CASTS = (memref.CastOp, memref.MemorySpaceCastOp, tpu.AssumeLayoutOp)
-"""They leave every element where it is."""
+"""Views that leave every element where it is."""
 _ACCESSES = (vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
 
 
 def flat_tiling(shape: tuple[int, ...], bits: int) -> Tiling:
     """The tiling of a one-dimensional array outside SMEM: rows of 128 words.
 
-    The compiler's own tiles are several such rows one behind the other, so the physical order is
-    the same; but slices of any whole number of rows are whole tiles only with these.
+    The TPU compiler's own tiles are several such rows one after the other, so the physical order is
+    the same. But with these tiles, slices of any number of rows are whole tiles.
     """
     return packed_tiling(shape, (LANES * packing(bits),), bits)
 
 
 def vmem_tiling(shape: tuple[int, ...], bits: int, single_rows: bool) -> Tiling:
-    """The tiling of a VMEM buffer: one register per tile, fewer rows if the array has fewer."""
+    """The tiling of a VMEM buffer of `bits` wide elements: one register per tile, fewer rows if the
+    array has fewer.
+
+    With `single_rows`, a tile is one row of words.
+    """
     if len(shape) < 2:
         return flat_tiling(shape, bits) if shape else Tiling((), ())
     p = packing(bits)
@@ -89,7 +94,8 @@ def vmem_tiling(shape: tuple[int, ...], bits: int, single_rows: bool) -> Tiling:
 
 
 def _pad(buffer: SSAValue) -> None:
-    """Registers are loaded from whole tiles of a flat buffer; DMAs see the size it had before."""
+    """Pads a flat buffer to whole tiles, from which registers are loaded; other users see the old
+    size."""
     kind = cast(MemRefType[Attribute], buffer.type)
     tiling, shape = tiling_of(kind), kind.get_shape()
     if tiling is None or len(shape) != 1 or tiling.padded(shape) == tuple(shape):
@@ -119,11 +125,12 @@ def with_tiling(kind: MemRefType[Attribute], tiling: Tiling) -> MemRefType[Attri
 
 
 def _in_vmem(kind: MemRefType[Attribute]) -> bool:
+    """Whether a ref is in VMEM, the space of refs without one."""
     return memory_space(kind) in ("vmem", None)
 
 
 def infer_layouts(function: func.FuncOp) -> None:
-    """Assigns layouts to one function, roots first, then views in program order."""
+    """Gives every ref of one function a layout: roots first, then views, in program order."""
     _forget_casts(function)
     look_through_views(function)
     look_through_parts(function)
@@ -141,7 +148,7 @@ def infer_layouts(function: func.FuncOp) -> None:
 
 
 def _forget_casts(function: func.FuncOp) -> None:
-    """Refs that are cast to their own type are what they were."""
+    """Removes casts of a ref to its own type."""
     for op in of_kind(function, *_CASTS):
         before, after = op.operands[0], op.results[0]
         if ref_type(before) is not None and before.type == after.type:
@@ -149,7 +156,8 @@ def _forget_casts(function: func.FuncOp) -> None:
 
 
 def _forget_erased(function: func.FuncOp) -> None:
-    """Takes the layout from buffers of VMEM of which nothing sees it: another may serve better."""
+    """Removes the layout of buffers whose users all erase it (`tpu.erase_memref_layout`), so that a
+    better one can be chosen."""
     for op in of_kind(function, memref.AllocaOp):
         users = {use.operation for use in op.memref.uses}
         if users and all(isinstance(user, tpu.EraseMemrefLayoutOp) for user in users):
@@ -161,7 +169,8 @@ def _forget_erased(function: func.FuncOp) -> None:
 
 
 def _lay_out_root(value: SSAValue) -> None:
-    """Gives a ref that is no view, if `value` is one, the layout of its memory space."""
+    """Gives `value`, if it is a ref without a layout and no view, the layout of its memory
+    space."""
     kind = ref_type(value)
     if kind is None or tiling_of(kind) is not None:
         return
@@ -190,7 +199,8 @@ def _lay_out_root(value: SSAValue) -> None:
 
 
 def _lay_out_view(op: Operation) -> None:
-    """Gives a view the layout that follows from the ref that it is of, or raises `Unsupported`."""
+    """Gives the view `op` the layout that follows from its source's; raises `Unsupported` if there
+    is none."""
     if isinstance(op, tpu.MemrefSliceOp):
         take_from_whole(op)
     source, result = ref_type(op.operands[0]), ref_type(op.results[0])
@@ -228,8 +238,11 @@ def _lay_out_view(op: Operation) -> None:
 
 
 def _is_own_column(value: SSAValue, kind: MemRefType[Attribute], tiling: Tiling) -> bool:
-    """Whether `value` is a buffer of ours, of words in one column of tiles, that is reshaped across
-    them; then single rows are better tiles, which follow each other without padding."""
+    """Whether `value` is an allocation of words in one column of tiles, which a reshape regroups
+    across tiles.
+
+    Tiles of single rows, which follow each other without padding, then serve better.
+    """
     shape = kind.get_shape()
     return (
         isinstance(value.owner, memref.AllocaOp)
@@ -241,8 +254,10 @@ def _is_own_column(value: SSAValue, kind: MemRefType[Attribute], tiling: Tiling)
 
 
 def _some_rows(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Tiling) -> bool:
-    """Whether `op` takes the first rows of a tile of VMEM but not all that the array has of it;
-    slices must consist of whole tiles."""
+    """Whether `op` slices the first rows of a tile in VMEM, but not all that the array has of it.
+
+    Slices must otherwise consist of whole tiles.
+    """
     result = cast(MemRefType[Attribute], op.results[0].type)
     shape = result.get_shape()
     if not _in_vmem(source) or len(tiling.first) != 2 or len(shape) < 2:
@@ -252,7 +267,8 @@ def _some_rows(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Til
 
 
 def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
-    """Slices whole tiles, then views them as smaller tiles: the first rows of a tile lie alike."""
+    """Slices whole tiles, and views them as smaller tiles: the first rows of a tile lie as in a
+    smaller one."""
     kind = cast(MemRefType[Attribute], op.results[0].type)
     shape, rows, p = kind.get_shape(), tiling.first[0], packing(bit_width(kind.element_type))
     small = p
@@ -280,7 +296,7 @@ def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
 def _viewed(
     op: Operation, source: MemRefType[Attribute], result: MemRefType[Attribute], tiling: Tiling
 ) -> Tiling | None:
-    """The tiling of a view of a memref tiled by `tiling`; None if there is none."""
+    """The tiling of the view `op` of a memref tiled by `tiling`; None if there is none."""
     if isinstance(op, (tpu.MemrefSliceOp, *_CASTS)):
         return tiling
     if isinstance(op, tpu.MemrefSqueezeOp):
@@ -295,7 +311,8 @@ def _viewed(
 
 
 def _reshaped(tiling: Tiling, old: tuple[int, ...], new: tuple[int, ...]) -> Tiling | None:
-    """The tiling of a reshape; None if elements would have to leave their tiles."""
+    """The tiling of a reshape from `old` to `new`; None if elements would have to leave their
+    tiles."""
     if len(tiling.first) == 2 and len(new) < 2:
         return None
     made = Tiling(tiling.tiles, contiguous_strides(new, tiling.first))
@@ -315,7 +332,7 @@ class InferMemrefLayoutPass(ModulePass):
     target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        get_target(self.target)  # refuses names that nobody knows; the rules are the same for all
+        get_target(self.target)  # refuses unknown names; the rules are the same for all
         for function in lowered_functions(op):
             if function.body.blocks:
                 infer_layouts(function)

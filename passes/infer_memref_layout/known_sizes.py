@@ -1,11 +1,12 @@
-"""Parts of refs whose sizes are operands, but known at compile time, as parts of known sizes.
+"""Slices whose dynamic sizes are constants become slices of static sizes.
 
     %r = tpu.memref_slice %x[%i, %j] <%c8> : memref<64x128xf32> -> memref<?x128xf32>
 becomes
     %r = tpu.memref_slice %x[%i, %j] : memref<64x128xf32> -> memref<8x128xf32>
 
 The TPU compiler would do it by a `memref.cast`, through which it cannot follow memory spaces (asked
-of libtpu 0.0.51). Both ends of a transfer must have one type, so either both change or neither.
+of libtpu 0.0.51). Both ends of a transfer must have one type, so either both change or neither
+does.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Shape = tuple[int, ...]
 
 
 def know_sizes(function: FuncOp) -> None:
-    """Gives slices, and what is squeezed of them, the sizes that are constants."""
+    """Gives slices, and squeezes of them, those sizes that are constants."""
     slices = of_kind(function, tpu.MemrefSliceOp)
     known: dict[SSAValue, Shape] = {}
     for op in slices:
@@ -48,7 +49,7 @@ def know_sizes(function: FuncOp) -> None:
 
 
 def _known_shape(op: tpu.MemrefSliceOp) -> Shape | None:
-    """The shape of the result with its constants; None if there are none."""
+    """The shape of the result with constants for dynamic sizes; None if none is constant."""
     shape, amounts = list(shape_of(op.result.type)), iter(op.dynamic_sizes)
     for dim, size in enumerate(shape):
         if size == DYNAMIC_INDEX:
@@ -57,7 +58,11 @@ def _known_shape(op: tpu.MemrefSliceOp) -> Shape | None:
 
 
 def _constant_size(amount: SSAValue) -> int:
-    """The constant, unless it is none of sizes or breaks a promise, which transfers round up."""
+    """The constant that `amount` is, else `DYNAMIC_INDEX`.
+
+    A negative number is no size. A number that breaks a promise (`tpu.assume_multiple`) is left
+    alone, as transfers round it up.
+    """
     number = constant_of(amount)
     if number is None or number < 0:
         return DYNAMIC_INDEX
@@ -67,7 +72,8 @@ def _constant_size(amount: SSAValue) -> int:
 
 
 def _views(view: SSAValue, shape: Shape) -> Iterator[tuple[SSAValue, Shape | None]]:
-    """`view` and the views of it with their shapes; None for one that cannot have another."""
+    """`view` and the views of it with their new shapes; None for one that cannot have another
+    shape."""
     yield view, shape
     for use in view.uses:
         user = use.operation
@@ -80,7 +86,7 @@ def _views(view: SSAValue, shape: Shape) -> Iterator[tuple[SSAValue, Shape | Non
 
 
 def _keep_equal_ends(function: FuncOp, known: dict[SSAValue, Shape]) -> None:
-    """Takes from `known` the views whose transfers would have ends of different types."""
+    """Removes from `known` the views with which a transfer would have ends of different shapes."""
     transfers = of_kind(function, tpu.EnqueueDmaOp)
     changed = True
     while changed:
@@ -96,18 +102,21 @@ def _keep_equal_ends(function: FuncOp, known: dict[SSAValue, Shape]) -> None:
 
 
 def _root(view: SSAValue) -> Operation | None:
+    """The slice that `view` is, or is a squeeze of."""
     owner = viewed(view, tpu.MemrefSqueezeOp).owner
     return owner if isinstance(owner, tpu.MemrefSliceOp) else None
 
 
 def _typed(view: SSAValue, shape: Shape) -> AnyMemRef:
+    """The type of `view` with another shape."""
     kind = cast(AnyMemRef, view.type)
     layout = kind.layout if isinstance(kind.layout, MemRefLayoutAttr) else None
     return memref_of(kind.element_type, shape, kind.memory_space, layout)
 
 
 def _slice_known(op: tpu.MemrefSliceOp, shape: Shape) -> None:
-    """Makes `op` a slice of the known `shape`."""
+    """Replaces `op` by a slice of the known `shape`, whose remaining unknown sizes stay
+    operands."""
     unknown = [dim for dim, size in enumerate(shape_of(op.result.type)) if size == DYNAMIC_INDEX]
     amounts = [
         amount

@@ -59,16 +59,17 @@ def cut_of(start: SSAValue, size: int, held: int, tile: int) -> Cut | None:
 
 
 def _stays_whole(start: SSAValue, size: int, held: int, tile: int) -> bool:
+    """Whether a slice of a dimension takes whole tiles, or all of the dimension."""
     return (size == held and constant_of(start) == 0) or (
         size % tile == 0 and remainder(start, tile) == 0
     )
 
 
 def last_cut(op: tpu.MemrefSliceOp, tile: Sequence[int]) -> int | None:
-    """The last dimension, other than the lanes, along which the slice `op` cuts tiles of the sizes
-    `tile`, given for each dimension.
+    """The last dimension, other than the lanes, along which the slice `op` cuts tiles.
 
-    None if it cuts none, -1 if no layout describes the slice.
+    `tile` has the tile's size in each dimension. None if it cuts none, -1 if no layout describes
+    the slice.
     """
     shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
     bounds = list(zip(op.base_idx, sizes, shape, tile, strict=True))[:-1]
@@ -79,11 +80,11 @@ def last_cut(op: tpu.MemrefSliceOp, tile: Sequence[int]) -> int | None:
     for dim, bound in enumerate(bounds[: last + 1]):
         _, size, held, rows = bound
         cut = cuts[dim]
-        # A dimension that is one tile, or of which one tile is taken, has its rows at one distance.
+        # In one tile, all rows of a dimension have the same distance.
         one_tile = rows > 1 and (
             (cut is None and held == rows) or (_stays_whole(*bound) and size == rows)
         )
-        # Of two tiles, one row of each has a distance.
+        # In two tiles, that holds for one row of each.
         apart = cut and (dim == last or not cut.straddles or cut.piece == 1)
         if not (one_tile or rows == 1 or apart):
             return -1
@@ -105,7 +106,7 @@ def slice_folded_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue | None
 
 
 class _Part(Pieces):
-    """One slice that cuts tiles of the sizes `tile` in dimensions up to `last`."""
+    """A slice that cuts tiles of the sizes `tile` in dimensions up to `last`, under rewriting."""
 
     def __init__(
         self, op: tpu.MemrefSliceOp, tiling: Tiling, tile: Sequence[int], last: int
@@ -118,7 +119,7 @@ class _Part(Pieces):
         self._sizes: list[int] = []
 
     def rewrite(self) -> SSAValue:
-        """Replaces the operation by a slice of the array viewed in pieces."""
+        """Replaces the operation by a slice of the array viewed in smaller tiles."""
         op, tile, last, kind = self._op, self._tile, self._last, self._op.result.type
         shape, sizes = op.mem_ref.type.get_shape(), kind.get_shape()
         cut = cut_of(op.base_idx[last], sizes[last], shape[last], tile[last])
@@ -146,11 +147,16 @@ class _Part(Pieces):
         return Cut(1, cut is not None and cut.straddles)
 
     def _inner(self, dim: int, left: Sequence[int]) -> int:
-        """The stride within a tile of the rows of `dim`, or of its pieces if it is the last one, in
-        units of the smaller tile."""
+        """The stride within a tile, in units of the smaller tile, of the rows of `dim`, or of its
+        pieces if it is the last one."""
         return prod(self._tile[dim + 1 :]) // prod(left) if dim < self._last else 1
 
     def _cut(self, dim: int, apart: int, left: Sequence[int], cut: Cut) -> None:
+        """Adds the dimensions that replace `dim`: the number of the tile, and the row or piece
+        within it.
+
+        `apart` is the stride from tile to tile.
+        """
         start, size = self._op.base_idx[dim], self._op.result.type.get_shape()[dim]
         tile, inner = self._tile[dim], self._inner(dim, left)
         count = -(-self._op.mem_ref.type.get_shape()[dim] // tile)
@@ -165,11 +171,12 @@ class _Part(Pieces):
             self._add(count, apart, number, 1)
             within = self.emit(arith.RemUIOp(start, rows))
             if cut.piece > 1 and constant_of(start) is None:
-                # So it is, but the TPU compiler does not follow remainders.
+                # This is true, but the TPU compiler does not follow remainders.
                 within = self.emit(tpu.AssumeMultipleOp.of(within, cut.piece))
             self._add(tile, inner, within, size)
 
     def _add(self, extent: int, stride: int, start: SSAValue, size: int) -> None:
+        """Adds a dimension of the view, and what the slice takes of it."""
         self._shape.append(extent)
         self._strides.append(stride)
         self._starts.append(start)

@@ -1,6 +1,11 @@
-"""Slices for transfers of arrays whose tiles they cut, as slices of whole tiles.
+"""Slices that cut tiles become slices of whole, smaller tiles, as transfers need.
 
-A row of several columns of tiles, or rows known to be of one tile, are found among rows of words:
+Which view of the array is used depends on what the slice takes (outside VMEM unless a docstring
+says otherwise):
+
+* One row of several columns of tiles, or rows that lie in one tile (`_slice_rows_of_words`). The
+  array is seen as rows of words; the columns of tiles of a row lie apart, which DMA engines can
+  handle:
 
     %r = tpu.memref_slice %x[%i, %j] : memref<64x256xf32, tiled<(8,128),[2,1]>> -> memref<1x256xf32>
 becomes
@@ -8,9 +13,8 @@ becomes
     %r = tpu.memref_slice %rows[%i / 8, %i mod 8, %j] : ... -> memref<1x1x256xf32, ...>
     %row = tpu.memref_squeeze %r : ... -> memref<1x256xf32, tiled<(1,128),[1,8]>>
 
-Its columns of tiles lie apart, which DMA engines can do. Of arrays in SMEM as well, where those of
-one dimension are cut between rows of 128 words.
-Rows half in one tile and half in the next are found among such halves, whose distance is known:
+* Rows half of which end a tile and half of which begin the next (`_slice_halves`). The array is
+  seen as such halves, whose distance is known:
 
     %r = tpu.memref_slice %x[6, 0] : memref<24x256xf32, tiled<(8,128),[2,1]>> -> memref<4x256xf32>
 becomes
@@ -18,14 +22,16 @@ becomes
     %r = tpu.memref_slice %rows[0, 3, 0, 0] : ... -> memref<1x1x4x256xf32, ...>
     %row = tpu.memref_squeeze %r : ... -> memref<4x256xf32, tiled<(2,128),[5,4]>>
 
-Tiles of one column follow each other, so that any rows of words are whole tiles of one row:
+* Any rows of words of an array with one column of tiles (`_slice_column`). Its tiles follow each
+  other, so it is seen in tiles of one row:
 
     %r = tpu.memref_slice %x[%i, 0] : memref<40x128xf32, tiled<(8,128),[1,1]>> -> memref<12x128xf32>
 becomes
     %rows = tpu.reinterpret_cast %x : ... -> memref<40x128xf32, tiled<(1,128),[1,1]>>
     %r = tpu.memref_slice %rows[%i, 0] : ... -> memref<12x128xf32, tiled<(1,128),[1,1]>>
 
-The end of an array is cut from its padded tiles, and then seen without its padding:
+* The end of an array whose last tile is padded (`_padding`), or whose last word is. It is sliced
+  with its padding, and then seen without it:
 
     %r = tpu.memref_slice %x[24, 0] : memref<37x256xf32, tiled<(8,128),[2,1]>> -> memref<13x256xf32>
 becomes
@@ -33,7 +39,8 @@ becomes
     %tiles = tpu.memref_slice %whole[24, 0] : ... -> memref<16x256xf32, tiled<(8,128),[2,1]>>
     %r = tpu.reinterpret_cast %tiles : ... -> memref<13x256xf32, tiled<(8,128),[2,1]>>
 
-So is the end of an array of packed rows, which cuts a word.
+* Rows of 128 words of a one-dimensional array in SMEM (`_cuts_flat_tiles`), which is seen in tiles
+  of 128.
 """
 
 from __future__ import annotations
@@ -63,8 +70,10 @@ from pallasite.passes.laid_out import laid_out, see_operand
 
 
 def take_from_whole(op: tpu.MemrefSliceOp) -> None:
-    """Has a part of a part that may begin within a tile be one of the array itself: where the tiles
-    are is known of that only."""
+    """Replaces a slice of a slice that may begin within a tile by one slice of the array itself.
+
+    Only of the array is it known where its tiles are.
+    """
     while isinstance(outer := op.mem_ref.owner, tpu.MemrefSliceOp) and _may_begin_within(outer):
         starts = [arith.AddiOp(a, b) for a, b in zip(outer.base_idx, op.base_idx, strict=True)]
         for start in starts:
@@ -84,7 +93,8 @@ def _may_begin_within(op: tpu.MemrefSliceOp) -> bool:
 
 
 def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
-    """Replaces `op` by slices of whole tiles; False if it is left as it is."""
+    """Replaces `op`, of an array tiled by `tiling`, by slices of whole tiles; False if it is left
+    as it is."""
     source, result = op.mem_ref.type, op.result.type
     if DYNAMIC_INDEX in source.get_shape():
         return False
@@ -126,8 +136,11 @@ def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
 
 
 def _padding(op: tpu.MemrefSliceOp, tiling: Tiling) -> list[int]:
-    """By how much the parts that reach the array's end, which cuts their last tile, or the rows
-    that share its last word, are smaller than those in memory."""
+    """How much larger the part is in memory than `op` says, in each dimension.
+
+    A part that reaches the array's end includes the padding of its last tile, or of the word that
+    its last rows share.
+    """
     shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
     per_word, padding = packing(bit_width(op.mem_ref.type.element_type)), [0] * len(shape)
     for dim, (start, held, size) in enumerate(zip(op.base_idx, shape, sizes, strict=True)):
@@ -143,7 +156,7 @@ def _padding(op: tpu.MemrefSliceOp, tiling: Tiling) -> list[int]:
 
 
 def _see_without_padding(sliced: SSAValue, kind: AnyMemRef, uses: list[Use]) -> None:
-    """Makes `uses` see `sliced` in the shape of `kind`."""
+    """Makes `uses` see `sliced` in the shape of `kind`, without padding."""
     made, tiling = sliced.owner, tiling_of(sliced.type)
     assert isinstance(made, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp) and tiling is not None
     cut = made if isinstance(made, tpu.MemrefSliceOp) else made.input.owner
@@ -159,7 +172,7 @@ def _see_without_padding(sliced: SSAValue, kind: AnyMemRef, uses: list[Use]) -> 
 
 
 def _within_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
-    """Whether `op` takes one row, or rows that are known to be of one tile, of an array outside
+    """Whether `op` takes one row, or rows that are known to lie in one tile, of an array outside
     VMEM."""
     source = op.mem_ref.type
     shape, size, per_word = source.get_shape(), _rows(op), packing(bit_width(source.element_type))
@@ -181,8 +194,11 @@ def _within_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
 
 
 def _cuts_flat_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
-    """Whether `op` takes rows of 128 words of an array of SMEM with one dimension, but not whole
-    tiles; the words follow each other."""
+    """Whether `op` takes rows of 128 words, but not whole tiles, of a one-dimensional array of
+    words in SMEM.
+
+    The words of such an array follow each other, whatever its tiles.
+    """
     source = op.mem_ref.type
     if len(source.get_shape()) != 1 or memory_space(source) != "smem":
         return False
@@ -193,7 +209,7 @@ def _cuts_flat_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
 
 
 def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
-    """Replaces `op` by a slice of the array seen as tiles of single rows of words."""
+    """Replaces `op` by a slice of the array seen in tiles of single rows of words."""
     source = op.mem_ref.type
     *leading, rows, columns = source.get_shape()
     tile, per_word = tiling.first[0], packing(bit_width(source.element_type))
@@ -206,14 +222,16 @@ def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
     count = view.number(tile)
     number, row = view.emit(arith.DivUIOp(row, count)), view.emit(arith.RemUIOp(row, count))
     if per_word > 1 and constant_of(op.base_idx[-2]) is None:
-        # So it is, for the row is a multiple, but the TPU compiler does not follow remainders.
+        # The row is a multiple, so this is true; the TPU compiler does not follow remainders.
         row = view.emit(tpu.AssumeMultipleOp.of(row, per_word))
     return view.part((number, row))
 
 
 def _straddles_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
-    """Whether `op` takes as many rows of the end of a tile as of the beginning of the next, of an
-    array of several columns of tiles outside VMEM."""
+    """Whether `op` takes as many rows from the end of a tile as from the beginning of the next.
+
+    The array has several columns of tiles and lies outside VMEM, and the first row is constant.
+    """
     source = op.mem_ref.type
     shape, size, per_word = source.get_shape(), _rows(op), packing(bit_width(source.element_type))
     if len(shape) < 2 or memory_space(source) not in ("any", "hbm", "smem"):
@@ -226,10 +244,10 @@ def _straddles_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
 
 
 def _slice_halves(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
-    """Replaces `op` by a slice of the array seen as the pieces of tiles that its halves are.
+    """Replaces `op` by a slice of the array seen as pieces of tiles, each of the rows of one half.
 
-    One dimension counts tiles, the next pieces of a tile; along the rows the next piece is the
-    first of the next tile, which for the last piece of a tile is right.
+    One dimension counts tiles, the next one pieces of a tile. Along the rows, the next piece is the
+    first one of the next tile, which is right for the last piece of a tile.
     """
     source, first = op.mem_ref.type, constant_of(op.base_idx[-2])
     assert first is not None
@@ -246,15 +264,17 @@ def _slice_halves(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
 
 
 class _Rows(Pieces):
-    """An array seen as pieces of its tiles, numbered by several dimensions in place of its rows."""
+    """An array seen as pieces of its tiles, with several dimensions in place of its rows."""
 
     def __init__(self, op: tpu.MemrefSliceOp, tiling: Tiling, shape: Sequence[int]) -> None:
         super().__init__(op)
         self._tiling, self._array = tiling, self.array(shape, tiling)
 
     def part(self, rows: Sequence[SSAValue]) -> SSAValue:
-        """Replaces the slice by one that begins at `rows` in the dimensions that were the rows, of
-        size 1 but in the last of them."""
+        """Replaces the slice by one that begins at `rows` in the dimensions that replace the rows.
+
+        Its size is 1 in all of these but the last.
+        """
         *outer, _, column = self._op.base_idx
         *sizes, size, wanted = self._op.result.type.get_shape()
         return self.replace(
@@ -266,9 +286,10 @@ class _Rows(Pieces):
 
 
 def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
-    """Whether `op` cuts the only column of tiles of an array in HBM, between rows of words.
+    """Whether `op` cuts tiles, but not words, of an array outside VMEM with one column of tiles.
 
-    The rows may begin anywhere, also at a place known at run time, as many as that may be.
+    First row and number of rows may be known at run time only, if they are known to be multiples of
+    the rows of a word.
     """
     source = op.mem_ref.type
     shape = source.get_shape()
@@ -285,7 +306,7 @@ def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
         if remainder(start, rows) != 0:
             return False
         if last in rounded:
-            # Whatever it is: transfers take whole tiles of it, which single rows would not be.
+            # Transfers round the size up to whole tiles, whatever it is.
             return rounded[last] % rows == 0
         if size == DYNAMIC_INDEX:
             before = op.result.type.get_shape()[:-2].count(DYNAMIC_INDEX)
@@ -298,7 +319,7 @@ def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
 
 
 def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
-    """Takes `op` from the array seen as tiles of one row of words."""
+    """Replaces the source of `op` by the array seen in tiles of one row of words."""
     source, result = op.mem_ref.type, op.result.type
     per_word = packing(bit_width(source.element_type))
     *outer, rows, columns = tiling.strides
@@ -313,8 +334,10 @@ def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
 
 
 def rows_of_column(kind: AnyMemRef, tiling: Tiling) -> Tiling | None:
-    """The tiling by single rows of words of an array outside VMEM that has one column of tiles and
-    no padding between its rows; None of others."""
+    """The tiling by single rows of words of an array outside VMEM.
+
+    None unless it has one column of tiles, without padding between its rows.
+    """
     shape, last, bits = kind.get_shape(), kind.get_num_dims() - 2, bit_width(kind)
     if last < 0 or DYNAMIC_INDEX in shape or memory_space(kind) not in ("any", "hbm", "smem"):
         return None
@@ -329,6 +352,6 @@ def rows_of_column(kind: AnyMemRef, tiling: Tiling) -> Tiling | None:
 
 
 def _rows(op: tpu.MemrefSliceOp) -> int:
-    """Rows of the part, `DYNAMIC_INDEX` if known at run time only; 0 if it has none."""
+    """Rows of the part, `DYNAMIC_INDEX` if they are not known; 0 if it has one dimension."""
     shape = op.result.type.get_shape()
     return shape[-2] if len(shape) > 1 else 0

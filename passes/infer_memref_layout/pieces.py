@@ -1,4 +1,4 @@
-"""A part of an array, as a slice of the array seen as pieces of its tiles.
+"""Replaces a slice by a slice of its array seen as pieces of tiles.
 
     %r = tpu.memref_slice %x[...] : A -> R
 becomes
@@ -6,7 +6,7 @@ becomes
     %part = tpu.memref_slice %pieces[...] : P -> Q
     %r = tpu.memref_squeeze %part : Q -> R
 
-where P has more dimensions than A, and Q size 1 in those that R lacks.
+P has more dimensions than A, and Q has size 1 in those that R lacks.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from pallasite.passes.laid_out import laid_out
 
 
 class Pieces:
-    """What takes the place of one slice: operations are made in order, and put there at the end."""
+    """Collects the operations that replace one slice, and inserts them at the end."""
 
     def __init__(self, op: tpu.MemrefSliceOp) -> None:
         self._op = op
         self._made: list[Operation] = []
 
     def emit(self, new: Operation) -> SSAValue:
-        """Adds an operation in front of the slice."""
+        """Adds `new` to the operations, and returns its first result."""
         new.location = self._op.location
         self._made.append(new)
         return new.results[0]
 
     def number(self, value: int) -> SSAValue:
-        """A constant."""
+        """An i32 constant."""
         return self.emit(arith.ConstantOp.from_int_and_width(value, i32))
 
     def array(self, shape: Sequence[int], tiling: Tiling) -> SSAValue:
-        """The array as one of `shape` in `tiling`."""
+        """The array seen in `shape` and `tiling`."""
         kind = laid_out(self._op.mem_ref.type, shape, tiling)
         return self.emit(
             tpu.ReinterpretCastOp(operands=[self._op.mem_ref, [], []], result_types=[kind])
@@ -49,7 +49,7 @@ class Pieces:
     def replace(
         self, array: SSAValue, tiling: Tiling, starts: Sequence[SSAValue], sizes: Sequence[int]
     ) -> SSAValue:
-        """Puts the part of `array`, which is in `tiling`, in the place of the slice."""
+        """Replaces the slice by the part of `array`, which has `tiling`, at `starts` of `sizes`."""
         op, kind = self._op, self._op.result.type
         part = self.emit(
             tpu.MemrefSliceOp(

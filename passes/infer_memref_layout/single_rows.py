@@ -25,9 +25,11 @@ LAYOUT_VIEWS = (
     tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
     tpu.EraseMemrefLayoutOp, tpu.AssumeLayoutOp, memref.CastOp, memref.MemorySpaceCastOp,
 )  # fmt: skip
+"""Views whose layout follows from that of their source."""
 
 
 TRANSFERS = tpu.EnqueueDmaOp | tpu.WaitDma2Op | tpu.WaitDmaOp
+"""DMAs and waits for them."""
 
 
 def ref_type(value: SSAValue) -> MemRefType[Attribute] | None:
@@ -37,8 +39,10 @@ def ref_type(value: SSAValue) -> MemRefType[Attribute] | None:
 
 
 def register_rows(rows: int, p: int) -> int:
-    """The rows of a tile for `rows` rows of elements of which `p` share a word: those of a
-    register, or a smaller power of two that holds them all."""
+    """The rows of a tile for an array of `rows` rows, whose words are shared by `p` rows.
+
+    They are the rows of a register, 8 * p, or a smaller power of two times p that holds all rows.
+    """
     tile = SUBLANES * p
     while tile > p and tile // 2 >= rows:
         tile //= 2
@@ -74,12 +78,12 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
 
 
 def small_tile(buffer: SSAValue, bits: int) -> int | None:
-    """The rows of the smallest tile, of more than one row of words, such that every access to
-    `buffer` covers the first rows of one tile; None if there is none, or if registers hold no
-    more than one.
+    """The rows of the smallest tile such that every access to `buffer` covers the first rows of one
+    tile.
 
-    Rows that are the same in all sublanes fill tiles of 8; one number fills packed tiles of any
-    size.
+    The tile has more than one row of words. None if there is no such tile smaller than a register.
+    Rows that are the same in all sublanes fill tiles of 8; a single number fills packed tiles of
+    any size.
     """
     shape, p = cast(MemRefType[Attribute], buffer.type).get_shape(), packing(bits)
     if len(shape) < 2 or shape[-1] <= LANES:
@@ -100,7 +104,7 @@ def small_tile(buffer: SSAValue, bits: int) -> int | None:
 
 
 def _fills(op: Operation, buffer: SSAValue) -> bool:
-    """Whether `op` stores one number to the whole `buffer`."""
+    """Whether `op` stores a single number to the whole `buffer`."""
     if not _stores_one_number(op) or (isinstance(op, tpu.VectorStoreOp) and op.mask is not None):
         return False
     store = cast(tpu.VectorStoreOp | vector.StoreOp, op)
@@ -109,10 +113,10 @@ def _fills(op: Operation, buffer: SSAValue) -> bool:
 
 
 def _has_few_rows(buffer: SSAValue) -> bool:
-    """Whether a buffer of words is filled with one number in more rows than all other accesses
+    """Whether a buffer of words is filled with a single number in more rows than all other accesses
     cover.
 
-    Those begin at a register and cover at most half of its rows.
+    The others begin at a register and cover at most half of its rows.
     """
     shape = cast(MemRefType[Attribute], buffer.type).get_shape()
     accesses = list(_whole_rows(buffer))
@@ -127,11 +131,12 @@ def _has_few_rows(buffer: SSAValue) -> bool:
 
 
 def _stores_one_number(op: Operation) -> bool:
+    """Whether `op` stores a vector whose elements are all the same number."""
     return isinstance(op, tpu.VectorStoreOp | vector.StoreOp) and is_one_value(op.operands[0])
 
 
 def _whole_rows(value: SSAValue) -> Iterator[Operation]:
-    """The operations, other than transfers, that use `value` or views of it that keep its matrices
+    """The operations, except transfers, that use `value` or views of it that keep its matrices
     whole."""
     shape = cast(MemRefType[Attribute], value.type).get_shape()
     for use in value.uses:
@@ -146,7 +151,7 @@ def _whole_rows(value: SSAValue) -> Iterator[Operation]:
 
 
 def within_tile(op: Operation, tile: int) -> bool:
-    """Whether `op` accesses the first rows of one tile of `tile` rows."""
+    """Whether `op` accesses only first rows of one tile of `tile` rows."""
     if not isinstance(op, vector.LoadOp | tpu.VectorStoreOp | vector.StoreOp):
         return False
     value = op.results[0] if isinstance(op, vector.LoadOp) else op.operands[0]
@@ -154,16 +159,19 @@ def within_tile(op: Operation, tile: int) -> bool:
 
 
 def _begins_words(row: SSAValue | None, p: int) -> bool:
-    """Whether an access at a packed row known only at run time begins a row of words, but maybe no
-    register."""
+    """Whether an access at a packed row, known only at run time, begins at a row of words, but
+    perhaps not at a register."""
     if row is None or constant_of(row) is not None:
         return False
     return remainder(row, SUBLANES * p) is None and remainder(row, p) == 0
 
 
 def _transferred_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefSliceOp, int]]:
-    """The slices of `value` and of its views that are ends of transfers or of their waits, each
-    with the rows of its tiles; `value` has tiles of `tile` rows."""
+    """The slices of `value` and of its views that transfers or their waits use, each with the rows
+    of its tiles.
+
+    `value` has tiles of `tile` rows.
+    """
     for use in value.uses:
         op = use.operation
         if type(op) not in LAYOUT_VIEWS or (kind := ref_type(op.results[0])) is None:
@@ -178,8 +186,10 @@ def _transferred_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefS
 
 
 def _recast_within_tiles(value: SSAValue, tile: int) -> bool:
-    """Whether a slice of packed rows that may begin within a tile of `tile` rows has a bitcast:
-    accesses to that cannot be rewritten as accesses to the array."""
+    """Whether a slice of packed rows that may begin within a tile of `tile` rows has a bitcast.
+
+    Accesses to that bitcast cannot be rewritten as accesses to the array.
+    """
     for use in value.uses:
         op = use.operation
         if type(op) not in LAYOUT_VIEWS or ref_type(op.results[0]) is None:
@@ -196,11 +206,13 @@ def _recast_within_tiles(value: SSAValue, tile: int) -> bool:
 
 
 def _bits(kind: Attribute) -> int:
+    """Bits of an element of a ref."""
     return bit_width(cast(MemRefType[Attribute], kind).element_type)
 
 
 def _copied_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefSliceOp, int]]:
-    """Those `_transferred_parts` that have packed elements and are ends of transfers."""
+    """Those `_transferred_parts` that have packed elements and that a DMA, not only a wait,
+    uses."""
     for op, rows in _transferred_parts(value, tile):
         if bit_width(op.mem_ref.type) < 32 and _has_user(op.result, tpu.EnqueueDmaOp):
             yield op, rows
@@ -219,8 +231,7 @@ def _cuts_known_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
 
 
 def _unknown_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
-    """Whether the number of rows of the slice `op` is known only at run time, and may not be whole
-    tiles.
+    """Whether the slice `op` has a dynamic number of rows that may not be whole tiles.
 
     The TPU compiler wants that proven.
     """

@@ -1,15 +1,15 @@
 """Chooses tiles of 8 rows for buffers of one narrow row that is stored straight from a reduction.
 
 The result of a reduction over rows is the same in every sublane. Narrowing it packs as many columns
-of tiles into one register as a word holds elements, each replicated in eight rows. With tiles of
-eight rows, memory has the same order, so that the store moves nothing:
+of tiles into one register as a word holds elements, each replicated over eight rows. With tiles of
+eight rows, memory has the same order, so the store moves nothing:
 
     %r = vector.multi_reduction <add>, %x, %zeros [0] : vector<32x256xf32> to vector<256xf32>
     %h = arith.truncf %r : vector<256xf32> to vector<256xbf16>
     vector.store %row, %o : memref<1x256xbf16>, vector<1x256xbf16>     %o is tiled by (8,128)
 
-Buffers of several such rows, each a matrix of its own, keep the tiles of HBM: DMAs between
-different tiles need more code, a run for each matrix.
+Buffers of several such rows, each a matrix of its own, keep the tiles of HBM: a DMA between
+different tiles needs more code, a run for each matrix.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _RENAMINGS = (vector.ShapeCastOp, tpu.ReshapeOp)
 
 def spread_tile(buffer: SSAValue, accesses: Iterable[Operation]) -> int | None:
     """8, the rows of tiles for `buffer`, if all `accesses` store a narrow row that is the same in
-    all sublanes; else None."""
+    all sublanes.
+
+    None otherwise.
+    """
     kind = cast(MemRefType[Attribute], buffer.type)
     shape, p = kind.get_shape(), packing(bit_width(kind.element_type))
     if len(shape) < 2 or math.prod(shape[:-1]) != 1 or shape[-1] <= LANES or p == 1:
@@ -42,6 +45,7 @@ def spread_tile(buffer: SSAValue, accesses: Iterable[Operation]) -> int | None:
 
 
 def _stores_spread_row(op: Operation) -> bool:
+    """Whether `op` stores, without a mask, a narrow row that is the same in all sublanes."""
     if not isinstance(op, tpu.VectorStoreOp | vector.StoreOp):
         return False
     if isinstance(op, tpu.VectorStoreOp) and op.mask is not None:
@@ -51,12 +55,12 @@ def _stores_spread_row(op: Operation) -> bool:
     if isinstance(owner, _NARROWING):
         source = owner.operands[0]
         return bit_width(source.type) == 32 and _is_spread(source)
-    # What is reduced within registers is 32 bits wide there.
+    # Reductions within registers are computed in 32 bits, and narrowed afterwards.
     return _reduces_rows(owner) and bit_width(value.type) == 16
 
 
 def _is_spread(value: SSAValue) -> bool:
-    """Whether `value` comes, by elementwise operations, from reductions over rows."""
+    """Whether `value` is computed, by elementwise operations, from reductions over rows."""
     value = _before_renaming(value)
     owner = value.owner
     if _reduces_rows(owner):
@@ -71,6 +75,7 @@ def _is_spread(value: SSAValue) -> bool:
 
 
 def _reduces_rows(owner: object) -> bool:
+    """Whether `owner` reduces the rows of matrices, but not their columns."""
     if not isinstance(owner, vector.MultiReductionOp):
         return False
     rank = len(shape_of(owner.source.type))
@@ -79,7 +84,7 @@ def _reduces_rows(owner: object) -> bool:
 
 
 def _before_renaming(value: SSAValue) -> SSAValue:
-    """The value of which `value` is a reshape that only adds or drops dimensions of size 1."""
+    """The value that `value` is a reshape of, if that only adds or drops dimensions of size 1."""
     while isinstance(value.owner, _RENAMINGS):
         source = value.owner.operands[0]
         before, after = ([n for n in shape_of(v.type) if n != 1] for v in (source, value))

@@ -1,8 +1,8 @@
-"""Which tiles of rows of narrow types an array outside VMEM gets.
+"""Chooses the tiles of elements of at most 8 bits in arrays outside VMEM.
 
 The TPU compiler tiles bytes by 32 rows where 32 divides them, and the arrays of windows by what
-divides the blocks (asked of libtpu 0.0.51). Tiles of 8 rows do for most transfers; the larger ones
-are taken where a part cuts those.
+divides their blocks (asked of libtpu 0.0.51). Tiles of 8 rows serve most transfers; the larger ones
+are chosen where a slice cuts the smaller ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pallasite.passes.reference_tiles import VIEWS
 
 
 def for_parts(value: SSAValue, tiling: Tiling) -> Tiling:
-    """`tiling` of the array `value`, or larger tiles where parts of it cut those."""
+    """`tiling` of the array `value`, or larger tiles where slices of it cut those of `tiling`."""
     kind = cast(MemRefType[Attribute], value.type)
     shape, bits = kind.get_shape(), bit_width(kind)
     large = SUBLANES * packing(bits)

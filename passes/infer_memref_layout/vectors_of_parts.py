@@ -1,14 +1,14 @@
-"""Vectors of parts of VMEM that cut registers, as vectors of the array.
+"""Accesses of vectors to slices in VMEM that cut registers become accesses to the array.
 
     %v = tpu.memref_slice %x[%c8, %c0] : memref<24x128xbf16, vmem> -> memref<8x128xbf16, vmem>
     %r = vector.load %v[%c2, %c0] : memref<8x128xbf16, vmem>, vector<2x128xbf16>
 becomes
     %r = vector.load %x[%c10, %c0] : memref<24x128xbf16, vmem>, vector<2x128xbf16>
 
-A part that begins or ends within a tile is no ref of its own, once layouts are chosen; so are parts
-of one dimension, whose last register is not all theirs. Known rows within a register are shifted
-when they are loaded and stored. Parts of words are left, for their arrays are tiled by rows, unless
-they begin within a register.
+Once layouts are chosen, a slice that begins or ends within a tile is no ref of its own. Neither is
+a slice of a one-dimensional array, whose last register also holds elements of others. Loads and
+stores shift rows that begin at a known row within a register. Slices of words are left alone,
+because their arrays are tiled by single rows, unless they begin at a lane within a register.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _Store = vector.StoreOp | tpu.VectorStoreOp
 
 
 def look_through_parts(function: FuncOp) -> None:
-    """Makes loads and stores of vectors of parts that cut registers access the array."""
+    """Makes loads and stores of vectors in slices that cut registers access the array."""
     accesses = of_kind(function, vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
     look_through(function, accesses, _cuts, _rewrite)
 
 
 def _cuts(op: _Load | _Store) -> bool:
-    """Whether a slice that the ref is made by is not of whole registers, and known to be so."""
+    """Whether a slice that leads to the ref of `op` is known to cut registers."""
     if getattr(op, "mask", None) is not None:
         return False
     views = list(views_behind(op.base, *PARTS))
@@ -59,6 +59,8 @@ def _cuts(op: _Load | _Store) -> bool:
 
 
 def _cuts_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
+    """Whether a slice of packed rows, from a constant row, begins or ends within a tile of `tile`
+    rows."""
     shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
     if len(sizes) < 2:
         return False
@@ -67,19 +69,21 @@ def _cuts_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
 
 
 def _cuts_lanes(op: tpu.MemrefSliceOp) -> bool:
-    """Whether a part begins within a register: the TPU compiler has no such parts."""
+    """Whether a slice begins at a lane within a register, which the TPU compiler does not
+    accept."""
     start = constant_of(op.base_idx[-1])
     return start is not None and start % LANES != 0
 
 
 def _rewrite(op: _Load | _Store) -> None:
-    """Accesses the array, in a box with the dimensions that the view dropped."""
+    """Replaces `op` by an access to the array, in a box that has the dimensions which the view
+    dropped."""
     build = ArrayBehind(op)
     array, index = build.found(op.base, list(op.indices))
     box = _box(op.base, accessed_shape(op))
     value = value_of(op)
     kind = cast("VectorType[Attribute]", value.type)
-    # Registers are accessed along every dimension of their memory.
+    # The vector must have every dimension of its memory.
     like = kind.get_shape() == box
     boxed = VectorType(kind.element_type, box)
     if isinstance(op, _Store):
@@ -94,7 +98,7 @@ def _rewrite(op: _Load | _Store) -> None:
 
 
 def _box(view: SSAValue, box: tuple[int, ...]) -> tuple[int, ...]:
-    """The box of the array behind `view` that `box` of the view is."""
+    """The extent, in the array behind `view`, of an access of extent `box` to `view`."""
     for op in views_behind(view, *PARTS):
         if isinstance(op, tpu.MemrefSqueezeOp):
             box = tuple(unsqueezed(op, box, lambda: 1))
