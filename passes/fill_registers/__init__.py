@@ -82,8 +82,10 @@ def _across_tiles(function: func.FuncOp) -> Iterator[Operation]:
 
 
 def _gained(function: func.FuncOp, anew: Set[Operation]) -> tuple[set[Operation], int]:
-    """The operations that will work on rows, and how many registers fewer those take that belong
-    together with some of `anew`."""
+    """The operations that will work on rows of 128, and how many registers that saves.
+
+    Only islands and groups with an access of `anew` count towards the registers.
+    """
     works, gain = set[Operation](), 0
     for group in [*_arrays(function, anew), *([island] for island in _others(function, anew))]:
         operations = set[Operation]().union(*(island.operations for island in group))
@@ -94,8 +96,11 @@ def _gained(function: func.FuncOp, anew: Set[Operation]) -> tuple[set[Operation]
 
 
 def _pays(islands: Sequence[Island], anew: Set[Operation]) -> bool:
-    """Whether `islands` gain by being rewritten. Those of memory that is tiled `anew` would lose
-    if they were not."""
+    """Whether rewriting `islands` saves registers.
+
+    Islands of memory that is tiled `anew` would lose if they were not rewritten, so they need not
+    gain.
+    """
     gain = sum(island.gain() for island in islands)
     return gain > 0 or (
         gain == 0 and any(not island.operations.isdisjoint(anew) for island in islands)
@@ -103,7 +108,7 @@ def _pays(islands: Sequence[Island], anew: Set[Operation]) -> bool:
 
 
 def _others(function: func.FuncOp, anew: Set[Operation]) -> Iterator[Island]:
-    """Islands of matrices, and stores of one number, that can be rewritten, and gain by it."""
+    """Islands of matrices, and stores of one number, that can be rewritten and gain by it."""
     homes = islands_of(function, of_matrices=True)
     for island in [*dict.fromkeys(homes.values()), *splats_of(function)]:
         if island.sound and _pays([island], anew):
@@ -111,8 +116,11 @@ def _others(function: func.FuncOp, anew: Set[Operation]) -> Iterator[Island]:
 
 
 def _arrays(function: func.FuncOp, anew: Set[Operation]) -> Iterator[list[Island]]:
-    """Islands that can be rewritten, and gain by it; those between which values are reshaped
-    together. `anew` are the accesses to memory that was tiled for them."""
+    """Groups of islands of arrays that can be rewritten and gain by it.
+
+    Islands between which values are reshaped are one group: reshapes leave every element in place
+    only if both sides are rewritten. `anew` are the accesses to memory that was tiled for this.
+    """
     homes = islands_of(function, of_matrices=False)
     casts = of_kind(function, vector.ShapeCastOp)
     doubtful = True
@@ -136,7 +144,7 @@ def _arrays(function: func.FuncOp, anew: Set[Operation]) -> Iterator[list[Island
 
 
 def _agree(one: Island | None, other: Island | None) -> bool:
-    """Whether a reshape from one to the other leaves every element where it is."""
+    """Whether a reshape from one island to the other leaves every element in place in memory."""
     if one is None or other is None or not (one.sound and other.sound):
         return False
     return one.order == other.order

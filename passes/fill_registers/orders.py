@@ -1,4 +1,8 @@
-"""In which order memory has the elements that a load or store of whole matrices touches."""
+"""The order in which memory has the elements of a load or store of whole matrices.
+
+Two accesses with the same order can see their memory as the same rows of 128, so that elementwise
+operations between them need not know where elements belong.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,22 @@ from pallasite.layouts.tiling import Tiling, word_tiles
 from pallasite.passes.divisibility import constant_of
 
 Order = tuple[int, ...]
-"""How memory has the elements of an array, or of each of its matrices: (rows,) if row by row, else
-the columns, the rows of tiles, and all rows of 128, behind the rows of a matrix if its last tiles
-are not full; of matrices (rows, rows of tiles). Nothing if nobody can say."""
+"""How memory has the elements of an array, or of each of its matrices. It is one of
+
+* (total,): row by row, in `total` rows of 128;
+* (columns, tile, total): in tiles of `tile` rows, which are full;
+* (rows, columns, tile, total): the same, with last tiles that are not full;
+* (rows, tile): of matrices of `rows` rows;
+* (): not known.
+"""
 
 
 def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
-    """The order in which the matrices of `ref` that are loaded or stored lie in VMEM, or whole rows
-    of tiles of one; () if there are gaps between their tiles, or others have elements there."""
+    """The order in VMEM of what a load or store of `shape` accesses: whole matrices of `ref`, or
+    whole rows of tiles of one.
+
+    () if there are gaps between its tiles, or if others have elements in its padding.
+    """
     kind = cast(AnyMemRef, ref.type)
     tiling = _tiling(ref, indices, shape, part=takes_rows_of_tiles(ref, indices, shape))
     if tiling is None or not is_contiguous(tiling, shape):
@@ -41,7 +53,7 @@ def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int,
     *outer, rows, columns = shape
     tile = tiling.first[0]
     padded = _is_padded(shape, tile)
-    # Matrices of padded tiles have registers of their own, as Pallas documents
+    # Matrices with padded tiles have registers of their own, as Pallas documents
     # (spec/pallas_semantics.md, row O25).
     if padded and (prod(outer) > 1 or not is_own(ref)):
         return ()
@@ -53,8 +65,11 @@ def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int,
 
 
 def takes_rows_of_tiles(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> bool:
-    """Whether a load or store takes some rows of tiles of one packed matrix of `ref`, all columns;
-    registers of words begin anywhere."""
+    """Whether a load or store takes some rows of tiles, with all columns, of one packed matrix of
+    `ref`.
+
+    Registers of words may begin at any row, so words are not asked about.
+    """
     kind = cast(AnyMemRef, ref.type)
     held, tiling = kind.get_shape(), tiling_of(kind)
     if (
@@ -67,14 +82,16 @@ def takes_rows_of_tiles(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple
     row, column = (constant_of(index) for index in indices[-2:])
     if row is None or column != 0 or prod(shape[:-2]) > 1 or shape[-1] != held[-1]:
         return False
-    # The TPU compiler takes views of whole tiles alone, also where the array ends.
+    # The TPU compiler accepts only views of whole tiles, also where the array ends.
     tile = tiling.first[0]
     return 0 < shape[-2] < held[-2] and row % tile == 0 and shape[-2] % tile == 0
 
 
 def order_of_matrices(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
-    """As `order_of_array`, of each matrix for itself: its rows, and those of its tiles. Of matrices
-    of one row of tiles, columns may be taken from column `first_column` on."""
+    """The order of each matrix that a load or store accesses: its rows, and the rows of its tiles.
+
+    Of matrices with one row of tiles, columns may be taken from column `first_column` on.
+    """
     kind = cast(AnyMemRef, ref.type)
     if len(shape) < 2 or DYNAMIC_INDEX in kind.get_shape():
         return ()
@@ -95,14 +112,16 @@ def order_of_matrices(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[i
 
 
 def first_column(indices: Sequence[SSAValue]) -> int | None:
-    """The first column of what is loaded or stored, if a tile begins there."""
+    """The first column of a load or store, if it is constant and begins a tile; else None."""
     start = constant_of(indices[-1])
     return None if start is None or start < 0 or start % LANES else start
 
 
 def ends_tiles(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> bool:
-    """Whether columns of `ref` from `first_column` on end with a tile, or with the array: a store
-    of rows of 128 writes the whole of their last tile."""
+    """Whether the columns of a load or store end with a tile, or with the array.
+
+    A store of rows of 128 writes all of their last tile.
+    """
     start, columns = first_column(indices), cast(AnyMemRef, ref.type).get_shape()[-1]
     return shape[-1] % LANES == 0 or (start is not None and start + shape[-1] == columns)
 
@@ -110,8 +129,8 @@ def ends_tiles(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...
 def _tiling(
     ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...], part: bool = False
 ) -> Tiling | None:
-    """How `ref` lies in VMEM, if matrices of a vector of `shape` are matrices of it, or `part` of
-    one."""
+    """The tiling of `ref` in VMEM, if an access of `shape` takes its matrices whole, or takes
+    `part` of one."""
     kind = cast(AnyMemRef, ref.type)
     tiling = tiling_of(kind)
     if tiling is None or memory_space(kind) != "vmem" or len(indices) != len(shape):
@@ -125,6 +144,7 @@ def _tiling(
 
 
 def _is_padded(shape: tuple[int, ...], tile: int) -> bool:
+    """Whether a matrix does not fill its last tiles of `tile` rows."""
     return bool(shape[-2] % tile or shape[-1] % LANES)
 
 
@@ -134,7 +154,7 @@ def rows_of(shape: tuple[int, ...], tile: int) -> int:
 
 
 def is_own(ref: SSAValue) -> bool:
-    """Whether the padding of the last tiles belongs to nobody else."""
+    """Whether `ref` has the padding of its last tiles for itself."""
     owner = ref.owner
     if isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
         source = cast(AnyMemRef, owner.operands[0].type)

@@ -1,4 +1,4 @@
-"""Has the operations of islands work on the rows of 128 that memory consists of."""
+"""Rewrites the operations of islands to work on the rows of 128 that memory consists of."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ from pallasite.passes.laid_out import laid_out
 
 
 def rewrite(function: func.FuncOp, islands: Sequence[Island]) -> None:
-    """Has the operations of `islands`, between which values are reshaped, work on rows."""
+    """Gives all values of `islands` the shape of rows, and adapts their operations.
+
+    All islands have the same order in memory; reshapes between them become no operation.
+    """
     operations = set[Operation]().union(*(island.operations for island in islands))
     ordered = [(op, _accessed(op)) for op in function.walk() if op in operations]
     for value in [value for island in islands for value in island.values]:
@@ -43,21 +46,21 @@ def rewrite(function: func.FuncOp, islands: Sequence[Island]) -> None:
 
 
 def _accessed(op: Operation) -> tuple[int, ...]:
-    """The shape that a load or store touches."""
+    """The shape of the vector that a load or store accesses, or of the first result."""
     held = op.operands[0] if isinstance(op, STORES) else op.results[0] if op.results else None
     return () if held is None else shape_of(held.type)
 
 
 class _Rows(Insertion):
-    """Completes operations whose values have already the shapes of rows."""
+    """Adapts operations whose values already have the shapes of rows."""
 
     def __init__(self, island: Island, spread: set[Operation]) -> None:
         self._island, self._repeated = island, spread
 
     def work(self, op: Operation, shape: tuple[int, ...]) -> None:
-        """Adapts what else `op` says of shapes, or puts another operation in its place.
+        """Adapts the attributes of `op` to the new shapes, or replaces it by another operation.
 
-        `shape` is what a load or store touched before.
+        `shape` is the shape of the vector (`_accessed`) before.
         """
         self._anchor = op
         self._spread_operands(op)
@@ -81,6 +84,7 @@ class _Rows(Insertion):
             self._repeat(op, shape)
 
     def _replace(self, old: Operation, new: Operation) -> None:
+        """Inserts `new`, and replaces `old` by it."""
         self.insert(new)
         for before, after in zip(old.results, new.results, strict=True):
             after.name_hint = before.name_hint
@@ -89,9 +93,9 @@ class _Rows(Insertion):
         old.erase()
 
     def _spread_operands(self, op: Operation) -> None:
-        """Makes rows of what is one number."""
+        """Replaces operands that are one number everywhere by such vectors in the shape of rows."""
         loop = op.parent_op() if isinstance(op, scf.YieldOp) else op
-        # Loops may carry other values, too; what the body gets says which are rows.
+        # A loop may carry other values too; the types of its block arguments say which are rows.
         carried = loop.body.block.args[1:] if isinstance(loop, scf.ForOp) else ()
         kept = len(op.operands) - len(carried)
         for number, value in enumerate(op.operands):
@@ -100,7 +104,7 @@ class _Rows(Insertion):
                 op.operands[number] = self._spread(value)
 
     def _spread(self, old: SSAValue) -> SSAValue:
-        """A vector of one number, as rows."""
+        """The vector `old`, one number everywhere, in the shape of rows."""
         owner, shape = old.owner, self._island.seen(shape_of(old.type))
         kind = vector_of(element_of(old), shape)
         if isinstance(owner, vector.BroadcastOp):
@@ -110,7 +114,7 @@ class _Rows(Insertion):
         return self.emit(arith.ConstantOp(splat(kind, value)))
 
     def _slice(self, op: vector.ExtractStridedSliceOp) -> None:
-        """Matrices are taken whole, or some tiles of the only row of tiles."""
+        """Adapts a slice of whole matrices, or of whole tiles of the only row of tiles."""
         named, tile = len(op.sizes), self._island.order[-1]
         op.sizes = integers(shape_of(op.result.type)[:named])
         if named == len(shape_of(op.result.type)):
@@ -118,7 +122,7 @@ class _Rows(Insertion):
             op.offsets = integers([*starts[:-2], starts[-1] // LANES * tile, 0])
 
     def _repeat(self, op: vector.BroadcastOp, shape: tuple[int, ...]) -> None:
-        """A row or column of matrices, which were of `shape`, repeated over all of their tiles."""
+        """Broadcasts a row or a column over all tiles of matrices, which were of `shape`."""
         given = shape_of(op.source.type)
         outer, (rows, columns) = (*[1] * (len(shape) - len(given)), *given[:-2]), given[-2:]
         if (rows, columns) == (1, 1):
@@ -144,7 +148,7 @@ class _Rows(Insertion):
         self._replace(op, vector.BroadcastOp(value, op.vector.type))
 
     def _places(self, indices: Sequence[SSAValue]) -> list[SSAValue]:
-        """Where matrices begin among rows: each is taken from a tile on."""
+        """The indices, among rows of 128, of the tile at which an access to matrices begins."""
         if not self._island.of_matrices:
             return [indices[-1], indices[-1]]
         row = (first_column(indices) or 0) // LANES * self._island.order[-1]
@@ -154,7 +158,8 @@ class _Rows(Insertion):
     def _rows_of(
         self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]
     ) -> SSAValue:
-        """The matrices of `ref` as rows of words: all, or those of a part of `shape` as one."""
+        """`ref` as rows of words: each of its matrices, or the accessed part of `shape` as a
+        whole."""
         kind = cast(AnyMemRef, ref.type)
         if self._island.of_matrices:
             shape = tuple(kind.get_shape())
@@ -165,7 +170,8 @@ class _Rows(Insertion):
         return self.emit(tpu.ReinterpretCastOp(operands=[ref, [], []], result_types=[seen]))
 
     def _part(self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> SSAValue:
-        """What is accessed; in one column of tiles these are the places of larger matrices."""
+        """The part of `ref` of `shape` that is accessed at `indices`, or `ref` itself if that is
+        all of it."""
         kind = cast(AnyMemRef, ref.type)
         tiling = tiling_of(kind)
         if tuple(kind.get_shape()) == shape or tiling is None:

@@ -1,10 +1,10 @@
-"""Packed buffers are tiled as arrays in HBM are, where their rows then take fewer registers.
+"""Tiles packed buffers as arrays in HBM are tiled, where their rows then take fewer registers.
 
 36x256 of bf16 are 3x2 tiles of 16 rows, each a register, or 5x2 tiles of 8 rows, two of which fill
-one. Rows 8 to 24 of an array are registers only in the latter, and so are the rows of 4x8x256 that
-are reshaped to 32x256. Transfers then find the same tiles on both sides. Only buffers that are
-transferred, loaded and stored by whole rows of these tiles are tiled so, and only if all of that
-becomes work on rows.
+one register. Rows 8 to 24 of an array are whole registers only in the latter, and so are the rows
+of 4x8x256 that are reshaped to 32x256. Transfers then find the same tiles on both sides. Only
+buffers that are transferred, loaded and stored by whole rows of these tiles are tiled so, and only
+if all of these accesses become work on rows of 128.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ def tile_as_in_hbm(
     function: func.FuncOp,
     gained: Callable[[func.FuncOp, Set[Operation]], tuple[set[Operation], int]],
 ) -> set[Operation]:
-    """Tiles buffers of `function` anew, and gives the accesses to them. Of those, `gained` gives
-    the operations that become work on rows, as memory is tiled at the moment, and what that
-    spares."""
+    """Tiles buffers of `function` anew, and returns the accesses to them.
+
+    `gained(function, accesses)` returns the operations that become work on rows with the current
+    tiling, and how many registers that saves. A buffer whose accesses are not all among them gets
+    its old tiling back.
+    """
     buffers = [op.results[0] for op in of_kind(function, memref.AllocaOp)]
     small = [(buffer, tiling) for buffer in buffers if (tiling := _in_hbm(buffer)) is not None]
     if not any(_takes_fewer(*pair) or _cuts_registers(pair[0]) for pair in small):
@@ -55,8 +58,10 @@ def tile_as_in_hbm(
 
 
 def _in_hbm(buffer: SSAValue) -> Tiling | None:
-    """The tiling of HBM for `buffer`, if its tiles have fewer rows than those that it has, and
-    nothing else than accesses and transfers would notice."""
+    """The tiling that HBM would have for `buffer`, if it has smaller tiles than the buffer's.
+
+    None if others than loads, stores and transfers use the buffer.
+    """
     kind = cast(AnyMemRef, buffer.type)
     shape, bits, tiling = kind.get_shape(), bit_width(kind), tiling_of(kind)
     if memory_space(kind) != "vmem" or len(shape) < 2 or bits >= 32 or tiling is None:
@@ -69,7 +74,7 @@ def _in_hbm(buffer: SSAValue) -> Tiling | None:
 
 
 def _takes_fewer(buffer: SSAValue, tiling: Tiling) -> bool:
-    """Whether the rows of `buffer` take fewer registers by `tiling` than in native tiles."""
+    """Whether `buffer` takes fewer registers by rows of `tiling` than in native tiles."""
     kind = cast(AnyMemRef, buffer.type)
     shape, native = kind.get_shape(), SUBLANES * packing(bit_width(kind))
     rows, columns = shape[-2:]
@@ -78,7 +83,7 @@ def _takes_fewer(buffer: SSAValue, tiling: Tiling) -> bool:
 
 
 def _cuts_registers(buffer: SSAValue) -> bool:
-    """Whether an access to `buffer` begins within a native tile, or what it takes is reshaped."""
+    """Whether an access to `buffer` begins within a native tile, or its value is reshaped."""
     native = SUBLANES * packing(bit_width(buffer.type))
     for op in _accesses(buffer):
         value = op.operands[0] if isinstance(op, STORES) else op.results[0]
@@ -99,6 +104,6 @@ def _accesses(buffer: SSAValue) -> Iterator[Operation]:
 
 
 def _with_tiling(buffer: SSAValue, tiling: Tiling) -> SSAValue:
-    """`buffer` tiled anew."""
+    """`buffer` with the given tiling."""
     kind = cast(AnyMemRef, buffer.type)
     return Rewriter.replace_value_with_new_type(buffer, laid_out(kind, kind.get_shape(), tiling))
