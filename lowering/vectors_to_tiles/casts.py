@@ -1,8 +1,8 @@
 """Conversions between element types; a change of width packs or unpacks registers.
 
-A packed register covers `ratio` times the rows of a wider one (compressed packing), so widening
-turns one block of rows into `ratio` blocks, and narrowing merges them
-(spec/vreg_lowering.md sections 5.2 and 7.4).
+A packed register covers `ratio` times the rows of a wider one (compressed packing): a register of
+bf16 has the rows of two registers of f32, one block after the other. Widening thus turns one block
+of rows into `ratio` blocks, and narrowing merges them (spec/vreg_lowering.md sections 5.2 and 7.4).
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ NARROWING = (arith.TruncFOp, tpu.TruncfOp, arith.TruncIOp, tpu.FptosiOp, tpu.Fpt
 
 @rule(*WIDENING, *NARROWING)
 def lower_cast(op: Operation, c: Converter) -> None:
-    """Same width: elementwise. Otherwise pack or unpack; masks become 0 and 1."""
+    """Lowers a cast: elementwise if the width stays, else as packs or unpacks; masks become 0 and
+    1."""
     source, result = op.operands[0], op.results[0]
     if not is_vector(result):
         return
@@ -82,11 +83,15 @@ def lower_cast(op: Operation, c: Converter) -> None:
 
 
 def _unsigned(op: Operation) -> bool:
+    """Whether `op` reads its operand as unsigned integers."""
     return isinstance(op, arith.ExtUIOp | arith.UIToFPOp | tpu.UitofpOp)
 
 
 def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None:
-    """1 where the mask is set, else 0 (-1 for a sign extension), in the width of its data first."""
+    """Defines 1 where the mask is set, else 0; a sign extension gives -1 instead of 1.
+
+    The numbers are made in the width of the data that the mask is for, and converted from there.
+    """
     result, signed = op.results[0], isinstance(op, arith.ExtSIOp)
     element = IntegerType(held.layout.bits)
     kind = grid_type(held.layout, held.shape, element)
@@ -107,7 +112,10 @@ def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None
 def widen(
     held: Tiled, element: Attribute, c: Converter, signed: bool = True
 ) -> tuple[SSAValue, VectorLayout]:
-    """The elements of `held` converted to the wider type `element`."""
+    """The elements of `held` converted to the wider type `element`, and their layout.
+
+    Layouts whose tiles do not fit either width are changed to native tiles before.
+    """
     layout, bits = held.layout, bit_width(element)
     ratio = bits // layout.bits
     new_rows = layout.native_rows // ratio
@@ -139,8 +147,8 @@ def widen(
 def _widened_tiles(
     parts: list[SSAValue], held: Tiled, bits: int, c: Converter
 ) -> tuple[SSAValue, VectorLayout]:
-    """Registers of `parts` of registers of tiles, each of which fills several of them: blocks of
-    rows of the first tile, then those of the next."""
+    """Arranges unpacked `parts` where one small tile becomes several registers: all blocks of rows
+    of the first tile, then those of the next."""
     layout, blocks = held.layout, grid_of(held.grid)
     wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, 0, 0)
     unit = layout.tile_rows // wide.tile_rows
@@ -156,6 +164,7 @@ def _widened_tiles(
 def _unpack(
     packed: SSAValue, part: int, kind: VectorType[Attribute], signed: bool, c: Converter
 ) -> SSAValue:
+    """Part `part` of each word of the registers `packed`, converted to registers of type `kind`."""
     source = element_of(packed)
     unsigned = isinstance(source, IntegerType) and not signed
     # Where bytes and nibbles extend with their sign only.
@@ -178,7 +187,7 @@ def _unpack(
 
 
 def narrow(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAValue, VectorLayout]:
-    """The elements of `held` converted to the narrower type `element`."""
+    """The elements of `held` converted to the narrower type `element`, and their layout."""
     layout, bits = held.layout, bit_width(element)
     ratio = layout.bits // bits
     if not layout.is_native:
@@ -199,7 +208,7 @@ def narrow(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAValue, Vec
 
 
 def _is_one_tile(layout: VectorLayout, shape: Sequence[int]) -> bool:
-    """Whether the rows lie in one row of several tiles."""
+    """Whether all rows lie in one row of several tiles."""
     rows, columns = layout.extents(shape)
     if layout.row is None or layout.column is None or layout.sublane_dim is None:
         return False
@@ -207,7 +216,7 @@ def _is_one_tile(layout: VectorLayout, shape: Sequence[int]) -> bool:
 
 
 def _whole_words(layout: VectorLayout, shape: Sequence[int], words: int) -> VectorLayout:
-    """`layout` in tiles whose rows come in multiples of `words`: in small ones, if these take fewer
+    """`layout` in tiles whose rows are multiples of `words`: small tiles if they take fewer
     registers than native ones."""
     native = VectorLayout.native(len(shape), layout.bits)
     if layout.row is None or layout.column is None:
@@ -220,7 +229,8 @@ def _whole_words(layout: VectorLayout, shape: Sequence[int], words: int) -> Vect
 
 
 def _narrow_tiles(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAValue, VectorLayout]:
-    """As `narrow`, of registers that hold several tiles: these become neighbours in one."""
+    """`narrow`, for registers that hold several tiles: neighbouring registers are packed into
+    one."""
     layout, bits = held.layout, bit_width(element)
     packed = replace(layout, bits=bits)
     target, ratio = packed.grid_shape(held.shape), layout.bits // bits
@@ -229,8 +239,11 @@ def _narrow_tiles(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAVal
 
 
 def _rows_of_tile(layout: VectorLayout, shape: Sequence[int], bits: int) -> int:
-    """The rows of tiles of `bits` that fill several registers of `layout` but only a part of one
-    that is packed, if one row of several tiles holds all; or 0."""
+    """The rows of a tile of elements of `bits` that fills several registers of `layout`, but only a
+    part of a packed one.
+
+    0 if there is none, or if the value does not lie in one row of several such tiles.
+    """
     if layout.row is None or layout.column is None or layout.sublane_dim is None:
         return 0
     rows, columns = layout.extents(shape)
@@ -245,7 +258,8 @@ def _rows_of_tile(layout: VectorLayout, shape: Sequence[int], bits: int) -> int:
 def _narrow_blocks(
     held: Tiled, element: Attribute, rows: int, c: Converter
 ) -> tuple[SSAValue, VectorLayout]:
-    """As `narrow`, into tiles of `rows` rows: all blocks of rows of one tile, then of the next."""
+    """`narrow`, into tiles of `rows` rows: all blocks of rows of one tile, then those of the
+    next."""
     layout, bits = held.layout, bit_width(element)
     packed = replace(layout, bits=bits, tile_rows=rows)
     target, unit = packed.grid_shape(held.shape), rows // layout.tile_rows
@@ -261,8 +275,10 @@ def _narrow_blocks(
 def side_by_side(
     held: Tiled, element: Attribute, c: Converter, layout: VectorLayout
 ) -> SSAValue | None:
-    """The elements of `held`, the same in every row, narrowed to `element` in `layout`, whose
-    registers hold as many columns of tiles as a word holds elements; None in other layouts.
+    """The elements of `held`, the same in every row, narrowed to `element` in `layout`.
+
+    Registers of `layout` hold as many columns of tiles as a word holds elements, so they take half
+    as many packs (for bf16). None in other layouts.
 
         %h0 = tpu.pack_subelements %w0, %w0
         %h1 = tpu.pack_subelements %w1, %w1     ->     %h = tpu.pack_subelements %w0, %w1
@@ -279,6 +295,7 @@ def side_by_side(
 
 
 def _pack(sources: Sequence[SSAValue], kind: Attribute, c: Converter) -> SSAValue:
+    """Source i in part i of each word, packed to registers of type `kind`."""
     made = tpu.PackSubelementsOp.create(
         operands=sources,
         result_types=[kind],
@@ -292,7 +309,7 @@ def _pack(sources: Sequence[SSAValue], kind: Attribute, c: Converter) -> SSAValu
 
 @rule(tpu.StochasticConvertOp)
 def lower_stochastic_convert(op: tpu.StochasticConvertOp, c: Converter) -> None:
-    """Rounded word by word; the low bits of the words are packed."""
+    """Rounds word by word, and packs the low bits of the words."""
     held = [c.tiled(op.input), c.tiled(op.random)]
     shape, element = held[0].shape, element_of(op.result)
     layout = meet(op.operands, 32, c)
@@ -310,7 +327,7 @@ def lower_stochastic_convert(op: tpu.StochasticConvertOp, c: Converter) -> None:
 
 @rule(tpu.BitcastOp)
 def lower_bitcast(op: tpu.BitcastOp, c: Converter) -> None:
-    """The same words under another element type; rows scale with the width."""
+    """Renames registers: the same words with another element type. Rows scale with the width."""
     held, result = c.tiled(op.operands[0]), op.results[0]
     if result.type == op.operands[0].type:
         c.define(result, held.grid, held.layout)
@@ -329,7 +346,7 @@ def lower_bitcast(op: tpu.BitcastOp, c: Converter) -> None:
 
 @rule(arith.BitcastOp)
 def lower_same_width_bitcast(op: arith.BitcastOp, c: Converter) -> None:
-    """Elements of equal width: registers are only renamed."""
+    """Renames registers: elements of equal width stay where they are."""
     if not is_vector(op.results[0]):
         return
     held = c.tiled(op.operands[0])

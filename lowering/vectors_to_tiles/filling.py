@@ -1,8 +1,10 @@
-"""Whether the loads of a function fill registers with small tiles (`dense.py`), or take one tile
-per register: a function is converted both ways, and the shorter one is kept.
+"""Converts a function in several ways, and keeps the one with the fewest register operations.
 
-Work on single elements takes fewer full registers; reductions, products and broadcasts want one
-tile in each, and moving it there costs more than loading it so.
+* Loads may fill registers with several small tiles (`dense.py`), or take one tile per register.
+  Elementwise work takes fewer full registers. Reductions, products and broadcasts want one tile in
+  each, and moving it there costs more than loading it so.
+* Vectors that come from reductions may cross the borders of regions as these leave them,
+  replicated, or in native layouts (`carried.py`).
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.targets import Target
 
 _FREE = (Renaming, arith.ConstantOp, tpu.BitcastVregOp, grid.ConcatOp, grid.PoisonOp)
+"""Operations that cost no instruction."""
 
 
 def convert(function: func.FuncOp, target: Target) -> None:
-    """Converts the vectors of `function` to grids of registers."""
+    """Converts the vectors of `function` to grids of registers, in the best way that is found."""
     block = function.parent_block()
     if block is None:
         _convert(function, target)
@@ -53,7 +56,10 @@ def convert(function: func.FuncOp, target: Target) -> None:
 
 
 def _shorter(kept: func.FuncOp, other: func.FuncOp, target: Target, **choices: bool) -> func.FuncOp:
-    """The shorter one of `kept` and `other`, which is converted first; the longer one is gone."""
+    """Converts `other`, erases the one with more operations, and returns the one that is left.
+
+    A way that raises a diagnostic loses.
+    """
     block = kept.parent_block()
     assert block is not None
     block.insert_op_after(other, kept)
@@ -70,7 +76,8 @@ def _shorter(kept: func.FuncOp, other: func.FuncOp, target: Target, **choices: b
 
 
 def _convert(function: func.FuncOp, target: Target, **choices: bool) -> bool:
-    """Whether carried vectors are spread, where `choices` allow that."""
+    """Converts `function` with some `choices` of `Converter`; returns whether carried vectors are
+    spread."""
     converter = Converter(target, **choices)
     converter.run(function)
     absorb_bitcasts(function)
@@ -100,7 +107,7 @@ def _has_small_tiles(function: func.FuncOp) -> bool:
 
 
 def _operations(function: func.FuncOp) -> int:
-    """Register operations of `function`."""
+    """The number of register operations of `function`."""
     count = 0
     for op in operations(function):
         if isinstance(op, _FREE):

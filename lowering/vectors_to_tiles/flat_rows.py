@@ -30,20 +30,22 @@ FORM = "flat rows"
 
 
 def is_row(layout: VectorLayout) -> bool:
-    """Whether registers in `layout` hold a vector of one dimension along the lanes, the same in
-    every sublane, from the first lane on."""
+    """Whether registers in `layout` hold a one-dimensional vector along the lanes, from lane 0 on,
+    the same in every sublane."""
     placed = (layout.sublane_dim, layout.lane_dim, layout.row, layout.column)
     return layout.is_native and placed == (None, 0, None, 0)
 
 
 def offer_rows(result: SSAValue, wide: Tiled, element: Attribute, c: Converter) -> None:
-    """Says that `result`, which is `wide` narrowed to `element`, may be had as rows of words."""
+    """Offers `result`, which is `wide` narrowed to `element`, as rows of words (form `flat
+    rows`)."""
     if _operations(element, c) and wide.layout.bits == 32 and is_row(wide.layout):
         c.offer_form(FORM, result, lambda: _words(wide.grid, element, c))
 
 
 def rows_cost(value: SSAValue, c: Converter) -> int | None:
-    """Operations that make and store one row of words of `value`; None if it has no such rows."""
+    """Operations that compute and store one row of words of `value`; None if it has no such
+    rows."""
     held = c.tiled(value)
     if not is_row(held.layout):
         return None
@@ -53,7 +55,7 @@ def rows_cost(value: SSAValue, c: Converter) -> int | None:
 
 
 def rows_of(value: SSAValue, c: Converter) -> SSAValue:
-    """A register for each row of words of `value`, which `rows_cost` says it has."""
+    """A register for each row of words of `value`, which must have a `rows_cost`."""
     held = c.tiled(value)
     made = held.grid if held.layout.bits == 32 else c.form(FORM, value)
     assert made is not None
@@ -62,7 +64,8 @@ def rows_of(value: SSAValue, c: Converter) -> SSAValue:
 
 
 def _operations(element: Attribute, c: Converter) -> int:
-    """Operations that put elements of neighbouring registers into words; 0 if there is no way."""
+    """Operations that put elements of neighbouring registers into the same words; 0 if there is no
+    way."""
     bits = bit_width(element)
     if bits == 16:
         return 1 if _interleaves(c) else 0 if is_float(element) else 3
@@ -70,12 +73,17 @@ def _operations(element: Attribute, c: Converter) -> int:
 
 
 def _interleaves(c: Converter) -> bool:
+    """Whether the target packs half words of two registers, element by element, in one
+    operation."""
     return c.target.interleaved_pack_bits <= 16
 
 
 def _words(wide: SSAValue, element: Attribute, c: Converter) -> SSAValue:
-    """The registers of a row, which are wider than `element`: as many neighbours become one
-    register as a word holds elements, each in its part of the words."""
+    """The registers `wide` of a row, narrowed to `element`: neighbours share words.
+
+    As many neighbours become one register as a word holds elements; each fills its part of the
+    words.
+    """
     bits = bit_width(element)
     count = 32 // bits
     blocks = (*grid_of(wide)[:-1], -(-grid_of(wide)[-1] // count))
@@ -97,8 +105,8 @@ def _words(wide: SSAValue, element: Attribute, c: Converter) -> SSAValue:
 
 
 def _merged(low: SSAValue, high: SSAValue, bits: int, c: Converter) -> SSAValue:
-    """The low `bits` of each part of twice as many bits of `low`, and in front of them those of
-    `high`."""
+    """Parts of `bits` bits: those of `low` in even places of each word, those of `high` in odd
+    ones."""
     kind = cast(VectorType[Attribute], low.type)
     ones = sum(((1 << bits) - 1) << place for place in range(0, 32, 2 * bits))
     kept = arith.AndIOp(low, c.emit(arith.ConstantOp(splat(kind, wrap(ones, 32)))))
@@ -110,6 +118,7 @@ def _merged(low: SSAValue, high: SSAValue, bits: int, c: Converter) -> SSAValue:
 
 
 def _pack(parts: Sequence[SSAValue], kind: Attribute, c: Converter) -> SSAValue:
+    """Packs `parts` into registers of type `kind`, interleaved: part i in place i of each word."""
     made = tpu.PackSubelementsOp.create(
         operands=parts,
         result_types=[kind],

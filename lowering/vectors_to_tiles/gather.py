@@ -1,4 +1,8 @@
-"""Gathers along lanes or sublanes: registers choose words, narrower elements travel in words."""
+"""Gathers along lanes or sublanes; elements narrower than 32 bits are gathered as words.
+
+The hardware gathers within one register. A gather from several registers takes one of these per
+register, and selects the one that holds each element.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,7 @@ from pallasite.passes.check_kernel.vectors import gather_form, gather_unit
 
 
 def gather(source: SSAValue, index: SSAValue, c: Converter, *, lanes: bool) -> SSAValue:
-    """`take_along_axis` on a matrix of registers, along lanes or sublanes.
-
-    One hardware gather per register along the axis; selects keep the one that holds the element.
-    """
+    """`jnp.take_along_axis` on a matrix of registers of words, along lanes or sublanes."""
     kind, wanted = (cast(VectorType[Attribute], v.type) for v in (source, index))
     shape = kind.get_shape()
     result = vector_of(kind.element_type, wanted.get_shape())
@@ -29,9 +30,10 @@ def gather(source: SSAValue, index: SSAValue, c: Converter, *, lanes: bool) -> S
     axis = DenseArrayBase.from_list(i32, [len(shape) - (1 if lanes else 2)])
 
     def constant(value: int) -> SSAValue:
+        """A grid like `index` of equal numbers."""
         return c.emit(arith.ConstantOp(splat(wanted, value)))
 
-    # The hardware takes the index modulo the register, so only the choice among registers is left.
+    # The hardware takes indices modulo the register's extent; the upper bits choose the register.
     count = shape[position]
     bits = (1 << (count - 1).bit_length()) * unit - unit
     number = c.emit(arith.AndIOp(index, constant(bits))) if count > 1 else index
@@ -54,7 +56,8 @@ def gather(source: SSAValue, index: SSAValue, c: Converter, *, lanes: bool) -> S
 
 @rule(tpu.DynamicGatherOp)
 def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
-    """`take_along_axis` along lanes or sublanes."""
+    """Lowers `jnp.take_along_axis` along lanes or sublanes; raises `Unsupported` for other
+    forms."""
     source, index, result = op.operands[0], op.operands[1], op.results[0]
     gather_form(op, c.target)
     gather_unit(op, c.target)
@@ -69,7 +72,8 @@ def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
 
 @rule(tpu.GatherOp)
 def lower_static_gather(op: tpu.GatherOp, c: Converter) -> None:
-    """Rows of one register in another order: a load that takes them so, or a shuffle."""
+    """Takes rows of one register in another order: by a load in that order, if it is offered, or by
+    a shuffle."""
     source, result = op.source, op.result
     shape, rank = shape_of(result.type), len(shape_of(source.type))
     rows = [int(i) for i in op.indices.get_values()]
@@ -96,7 +100,8 @@ def lower_static_gather(op: tpu.GatherOp, c: Converter) -> None:
 
 
 def words(value: SSAValue, c: Converter) -> Tiled:
-    """`value` in native tiles of words: narrower elements, floats too, as sign-extended bits."""
+    """`value` in native tiles of words: the bits of narrower elements, also of floats,
+    sign-extended."""
     shape, bits = shape_of(value.type), bit_width(element_of(value))
     layout = VectorLayout.native(len(shape), bits)
     held = c.in_layout(value, layout)
@@ -108,7 +113,7 @@ def words(value: SSAValue, c: Converter) -> Tiled:
 
 
 def _from_words(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAValue, VectorLayout]:
-    """The inverse of `words`."""
+    """The inverse of `words`: registers of `element` and their layout."""
     bits = bit_width(element)
     if bits == 32:
         return held.grid, held.layout

@@ -1,7 +1,8 @@
-"""Registers that say where elements come from: constants, masks, indices.
+"""Builds registers that say where elements come from: constants, masks, indices.
 
-They are built from boxes, iotas and splats, because the register form has no other constants, each
-once per movement.
+They are built from boxes (`tpu.create_mask`), iotas and splats, because the register form has no
+other constants. Each is built once per movement. `layouts/planner/fields.py` defines fields: index
+registers as affine functions of register number, sublane and lane.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Insert = Callable[[Operation], SSAValue]
 
 
 class IndexRegisters:
-    """Makes masks and index registers through `insert`, which places an operation and returns its
+    """Builds masks and index registers through `insert`, which inserts an operation and returns its
     first result."""
 
     def __init__(self, insert: Insert) -> None:
@@ -33,22 +34,25 @@ class IndexRegisters:
     # Constants.
 
     def once(self, key: object, make: Callable[[], Operation]) -> SSAValue:
+        """The result of the operation that `make` creates, inserted once for each `key`."""
         if key not in self._made:
             self._made[key] = self._insert(make())
         return self._made[key]
 
     def constant(self, value: int, kind: AnyVector) -> SSAValue:
+        """A splat of `value`, wrapped to 32 bits, of type `kind`."""
         return self.once(
             ("constant", value, kind), lambda: arith.ConstantOp(splat(kind, wrap(value, 32)))
         )
 
     def scalar(self, value: int, kind: IntegerType | IndexType = i32) -> SSAValue:
+        """A scalar constant."""
         return self.once(
             ("scalar", value, kind), lambda: arith.ConstantOp(IntegerAttr(value, kind))
         )
 
     def spread(self, register: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """A single register on every place of a grid."""
+        """A grid of `shape` with the same `register` at every position."""
         source = cast(AnyVector, register.type)
         target = vector_of(source.element_type, (*shape, *source.get_shape()))
         return self.once(("spread", register, target), lambda: grid.BroadcastOp(register, target))
@@ -56,7 +60,11 @@ class IndexRegisters:
     # Masks and index registers.
 
     def mask(self, mask: Mask, shape: Sequence[int], register: Sequence[int]) -> SSAValue:
-        """An i1 grid of shape `shape` for such registers; only boxes are for packed ones."""
+        """An i1 grid of `shape` for registers of shape `register`.
+
+        A mask is a union of boxes, a bit of a field, or the lanes from a field on. Packed registers
+        can have boxes only.
+        """
         if mask.field is not None and mask.first is not None:
             return self._lanes_from(mask.field, mask.first, shape)
         if mask.field is not None:
@@ -72,7 +80,7 @@ class IndexRegisters:
         return self.spread(joined, shape)
 
     def _lanes_from(self, field: Field, first: int, shape: Sequence[int]) -> SSAValue:
-        """The lanes from `first` plus a field on: compared once for registers that repeat."""
+        """A mask of the lanes from `first` plus `field` on; equal registers are compared once."""
         begin = self._different(field, shape)
         inner = cast(AnyVector, begin.type).get_shape()[:-2]
         lane = self._affine((-first, 0, 0, 1), vector_of(i32, (SUBLANES, LANES)))
@@ -80,6 +88,7 @@ class IndexRegisters:
         return self._repeated(made, field, shape)
 
     def _box(self, box: Box, register: Sequence[int] = (SUBLANES, LANES)) -> SSAValue:
+        """The mask of the sublanes and lanes in `box`."""
         kind = vector_of(i1, register)
         s0, s1, l0, l1 = (self.scalar(v, IndexType()) for v in box)
         return self.once(
@@ -88,16 +97,20 @@ class IndexRegisters:
         )
 
     def field(self, field: Field, shape: Sequence[int]) -> SSAValue:
-        """An i32 grid of shape `shape`; only a flat grid can vary with its position."""
+        """An i32 grid of `shape` with the values of `field`; only a flat grid can differ between
+        registers."""
         return self._repeated(self._different(field, shape), field, shape)
 
     def indices(self, field: Field, shape: Sequence[int]) -> SSAValue:
-        """As `field`, for a gather from single registers, which takes its indices modulo their
-        extent (spec/tpu_dialect.md, `dynamic_gather`): none is negative."""
+        """`field`, for a gather from single registers; no index is negative.
+
+        The gather takes its indices modulo the register's extent (spec/tpu_dialect.md,
+        `dynamic_gather`), so the field's own modulus is left out.
+        """
         return self.field(_wrapping(field), shape)
 
     def _repeated(self, made: SSAValue, field: Field, shape: Sequence[int]) -> SSAValue:
-        """What was made of the different registers of a field, for all registers."""
+        """The registers for all of `shape`, given `made` for the different registers of `field`."""
         numbers = field.numbers()
         if numbers is None:
             return made if field.registers > 1 else self.spread(made, shape)
@@ -106,7 +119,7 @@ class IndexRegisters:
         return self._insert(grid.TakeOp(made, numbers.tolist(), kind))
 
     def _different(self, field: Field, shape: Sequence[int]) -> SSAValue:
-        """The different registers of a field, or all, if each is another one."""
+        """The different registers of `field`: one, those of its table, or all of `shape`."""
         varies = field.registers > 1
         inner = (field.registers,) if field.table else tuple(shape) if varies else ()
         kind = vector_of(i32, (*inner, SUBLANES, LANES))
@@ -123,7 +136,7 @@ class IndexRegisters:
         return result
 
     def _affine(self, affine: Affine, kind: AnyVector) -> SSAValue:
-        """What all registers have in common is made once."""
+        """The values of an affine function; the part that all registers share is built once."""
         constant, along_grid, along_sublanes, along_lanes = affine
         one = vector_of(i32, (SUBLANES, LANES))
         terms: list[SSAValue] = []
@@ -145,12 +158,14 @@ class IndexRegisters:
         return position if result is None else self._sum([position, self.spread(result, shape)])
 
     def _sum(self, terms: Sequence[SSAValue]) -> SSAValue:
+        """The sum of registers of words."""
         result = terms[0]
         for term in terms[1:]:
             result = self._insert(arith.AddiOp(result, term))
         return result
 
     def _iota(self, dim: int) -> SSAValue:
+        """A register with the number of the sublane (`dim` 0) or lane (1)."""
         kind = vector_of(i32, (SUBLANES, LANES))
         return self.once(
             ("iota", dim),
@@ -161,15 +176,17 @@ class IndexRegisters:
 
 
 def _within(field: Field) -> bool:
-    """Whether no value of the field has to be reduced by its modulus."""
+    """Whether all values of the field lie in [0, modulus), so that the modulus changes nothing."""
     plain = Field(field.base, field.overlays, 0, field.registers).array()
     return bool((plain >= 0).all() and (plain < field.modulus).all())
 
 
 def _wrapping(field: Field) -> Field:
-    """`field` without its modulus: what is not negative, and equal but for multiples of it."""
+    """`field` without its modulus: values that are equal modulo it, and not negative."""
 
     def raised(box: Box, affine: Affine) -> Affine:
+        """`affine`, raised by a multiple of the modulus so that its least value in `box` is not
+        negative."""
         s0, s1, l0, l1 = box
         spans = ((0, field.registers), (s0, s1), (l0, l1))
         ends = zip(affine[1:], spans, strict=True)

@@ -1,7 +1,7 @@
-"""Plans of movements as operations: the only place where data is told to move between registers.
+"""Emits plans of movements as operations; all movement of data between registers is emitted here.
 
-One `tpu`, `arith` or `grid` operation per step; masks and index registers are made by
-`index_registers.py`.
+Most steps become one `tpu`, `arith` or `grid` operation; masks and index registers are built by
+`index_registers.py`. `layouts/planner` makes the plans.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ def emit(
 ) -> SSAValue:
     """Inserts the operations of `plan` applied to the grids `operands`; returns the moved grid.
 
-    `insert` places one operation and returns its first result. Masks are moved as integers of
-    their data's width, unless registers are merely renamed.
+    `insert` inserts one operation and returns its first result. `packed` says what the target can
+    do with packed registers. Masks are moved as integers of their data's width, unless registers
+    are merely renamed.
     """
     element = cast(AnyVector, operands[0].type).element_type
     renamed = all(isinstance(step, RENAMING) for step in plan.steps)
@@ -85,11 +86,12 @@ def emit(
 
 
 def _ints(values: Sequence[int]) -> DenseArrayBase[Any]:
+    """An array attribute of i32 `values`."""
     return DenseArrayBase.from_list(i32, list(values))
 
 
 class _Emitter(IndexRegisters):
-    """Emits the steps of one plan; constants, masks and index registers are made once."""
+    """Emits the steps of one plan; constants, masks and index registers are built once."""
 
     def __init__(
         self, plan: Plan, element: Attribute, insert: Insert, packed: PackedRegisters
@@ -100,6 +102,7 @@ class _Emitter(IndexRegisters):
         self._as_words = wanted_as_words(plan, packed)
 
     def run(self, operands: Sequence[SSAValue]) -> SSAValue:
+        """Emits all steps, and returns the grid that the plan results in."""
         values = list(operands)
         plan = self._plan
         for number, step in enumerate(plan.steps, plan.sources):
@@ -122,7 +125,8 @@ class _Emitter(IndexRegisters):
     # Words of packed elements.
 
     def _held(self, value: SSAValue, kind: str) -> SSAValue:
-        """Registers of packed elements, or the same as words."""
+        """`value` as registers of packed elements (`kind` element) or as the same bits in words
+        (word)."""
         source = cast(AnyVector, value.type)
         if self._plan.bits == 32 or (source.element_type == i32) == (kind == "word"):
             return value
@@ -137,8 +141,8 @@ class _Emitter(IndexRegisters):
         )
 
     def type(self, value: Value, like: SSAValue | None = None) -> AnyVector:
-        """The vector type of a value: registers of the moved element, or i32 words; or the type of
-        the registers of another value."""
+        """The vector type of `value`: registers of the moved element, or i32 words, or (`like`) of
+        another value's registers."""
         if like is not None:
             kind = cast(AnyVector, like.type)
             packed = kind.element_type != i32 and self._plan.bits < 32
@@ -151,7 +155,7 @@ class _Emitter(IndexRegisters):
         return vector_of(self._element, (*value.grid, *register))
 
     def integers(self, mask: SSAValue) -> SSAValue:
-        """A mask as 0 and 1."""
+        """A mask as integers 0 and 1."""
         source = cast(AnyVector, mask.type)
         kind = vector_of(self._element, source.get_shape())
         one, zero = self.constant(1, kind), self.constant(0, kind)
@@ -160,6 +164,7 @@ class _Emitter(IndexRegisters):
     # Steps.
 
     def _step(self, step: Step, operands: list[SSAValue], value: Value) -> SSAValue:
+        """Emits one step on the grids `operands`; `value` describes its result."""
         if isinstance(step, RENAMING):
             return self._renaming(step, operands, value)
         if isinstance(step, Unpack | Pack):

@@ -15,10 +15,10 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 
 
 def zero_padding(held: Tiled, dim: int, c: Converter) -> SSAValue:
-    """The grid of `held` (two dimensions, offsets 0) with zeros behind its data along `dim`.
+    """The grid of `held` (two dimensions, offsets 0) with zeros after its data along `dim`.
 
-    Elements are chosen as they are where there are masks of them. Others are masked as words of 32
-    bits; a word of which only some rows are data keeps those by a bitwise and.
+    Elements are selected where the target has masks of that width. Others are masked as words of 32
+    bits; a word of which only some rows are data keeps these by a bitwise and.
     """
     bits = held.layout.bits
     block = native_tile(bits)[dim]
@@ -41,6 +41,8 @@ def zero_padding(held: Tiled, dim: int, c: Converter) -> SSAValue:
 def _cut(
     value: SSAValue, shape: tuple[int, ...], axis: int, first: int, count: int, c: Converter
 ) -> SSAValue:
+    """`count` registers of a grid of `shape`, from number `first` on, along grid dimension
+    `axis`."""
     offsets, sizes = [0] * len(shape), list(shape)
     offsets[axis], sizes[axis] = first, count
     return c.box(value, offsets, sizes)
@@ -56,6 +58,7 @@ def as_words(value: SSAValue, bits: int, c: Converter) -> SSAValue:
 
 
 def _zero_lanes(value: SSAValue, bits: int, valid: int, c: Converter) -> SSAValue:
+    """Registers with zeros from lane `valid` on."""
     if packing(bits) <= c.target.max_mask_subelements:
         return _select_box(value, bits, SUBLANES, valid, c)
     words = as_words(value, bits, c)
@@ -63,6 +66,7 @@ def _zero_lanes(value: SSAValue, bits: int, valid: int, c: Converter) -> SSAValu
 
 
 def _zero_rows(value: SSAValue, bits: int, valid: int, c: Converter) -> SSAValue:
+    """Registers with zeros from row `valid` on."""
     p = packing(bits)
     if p <= c.target.max_mask_subelements and not valid % p:
         return _select_box(value, bits, valid // p, LANES, c)
@@ -85,24 +89,26 @@ def _zero_rows(value: SSAValue, bits: int, valid: int, c: Converter) -> SSAValue
 
 
 def _box(sublanes: int, lanes: int, bits: int, c: Converter) -> SSAValue:
-    """The mask of the first sublanes and lanes of one register."""
+    """A mask of the first sublanes and lanes of one register."""
     bounds = [c.constant_index(n) for n in (0, 0, sublanes, lanes)]
     kind = VectorType(i1, register_shape(bits))
     return c.emit(tpu.CreateMaskOp.create(operands=bounds, result_types=[kind]))
 
 
 def _mask_of(kind: VectorType[Attribute]) -> VectorType[Attribute]:
+    """The type of masks for values of type `kind`."""
     return vector_of(i1, kind.get_shape())
 
 
 def _select_box(value: SSAValue, bits: int, sublanes: int, lanes: int, c: Converter) -> SSAValue:
+    """Registers with zeros outside of their first sublanes and lanes."""
     if (sublanes, lanes) == (SUBLANES, LANES):
         return value
     return _select(_box(sublanes, lanes, bits, c), value, c)
 
 
 def _select(mask: SSAValue, value: SSAValue, c: Converter) -> SSAValue:
-    """The registers of `value` where the `mask` of one is set, zeros elsewhere."""
+    """The registers of `value` where `mask`, one register, is set, zeros elsewhere."""
     kind = cast(VectorType[Attribute], value.type)
     zero = c.emit(arith.ConstantOp(splat(kind, 0)))
     every = c.emit(grid.BroadcastOp(mask, _mask_of(kind)))
@@ -110,4 +116,5 @@ def _select(mask: SSAValue, value: SSAValue, c: Converter) -> SSAValue:
 
 
 def _from_words(words: SSAValue, like: SSAValue, c: Converter) -> SSAValue:
+    """Words seen as registers of the type of `like`."""
     return c.bitcast(words, like.type)

@@ -1,8 +1,11 @@
-"""Reductions: first over whole registers, then inside one; the result stays replicated.
+"""Reductions: first over whole registers, then within one; the result stays replicated.
 
-Padding is masked to the neutral element in the edge registers only. Over leading dimensions and
-over blocks of rows and columns the fold is `grid.reduce`, a left fold in grid order, so the order
-of a floating-point sum does not depend on the form (design note "Form 4", section 4).
+    sum of 16x256 f32 over rows:   2x2 registers --grid.reduce--> 1x2 --tpu.all_reduce--> 1x2,
+                                   where every sublane holds the sums of its columns
+
+Padding is masked to the neutral element, in the edge registers only. Over leading dimensions, and
+over blocks of rows and columns, the fold is `grid.reduce`, a left fold in grid order. The order of
+a floating-point sum therefore does not depend on the form (design note "Form 4", section 4).
 """
 
 from __future__ import annotations
@@ -43,16 +46,23 @@ KINDS: dict[str, tuple[type[Operation], str]] = {
     "maxsi": (arith.MaxSIOp, "max"),
     "minsi": (arith.MinSIOp, "min"),
 }
+"""By kind of `vector.multi_reduction`: the operation that folds two registers, and the kind of the
+reduction within a register."""
 
 
 def combiner(kind: str, *, integer: bool = False) -> type[Operation]:
-    """The operation that folds two registers."""
+    """The operation that folds two registers for a reduction of `kind`."""
     return arith.AddiOp if kind == "add" and integer else KINDS[kind][0]
 
 
 @rule(vector.MultiReductionOp)
 def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
-    """Any set of dimensions; a reduced sublane or lane axis leaves its result replicated there."""
+    """Reduces any set of dimensions; a reduced sublane or lane axis leaves its result replicated
+    there.
+
+    Raises `Unsupported` for kinds and widths that the cross-lane unit does not have. 16-bit floats
+    are widened to f32 for maxima and minima within registers.
+    """
     kind = kind_of(op)
     dims = [int(d) for d in op.reduction_dims.get_values()]
     held = (
@@ -103,7 +113,7 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
 
 
 def _numbers_registers(dims: Sequence[int], layout: VectorLayout) -> bool:
-    """Whether `dims` number registers, so that nothing is folded within one."""
+    """Whether `dims` all number registers, so that nothing is folded within one."""
     return layout.sublane_dim not in dims and layout.lane_dim not in dims
 
 
@@ -126,7 +136,8 @@ def _folded_choice(
 
 
 def _folded_blocks(held: Tiled, dims: Sequence[int], fold: str, c: Converter) -> Tiled:
-    """Registers folded onto each other, where none has padding along the dimensions."""
+    """`held` with its registers folded onto each other, where none has padding along the
+    dimensions."""
     layout, shape, value = held.layout, list(held.shape), held.grid
     for position, dim in enumerate(layout.leading_dims(len(shape))):
         if dim in dims:
@@ -143,8 +154,10 @@ def _folded_blocks(held: Tiled, dims: Sequence[int], fold: str, c: Converter) ->
 
 
 def _filled(source: SSAValue, held: Tiled, c: Converter) -> Tiled:
-    """`held`, with rows of data in the padding behind its rows if memory gives `source` so: they
-    change no maximum and no minimum."""
+    """`held` with rows of data in the padding after its last row, if memory can give `source` so.
+
+    Repeated rows change no maximum and no minimum, so nothing need be masked.
+    """
     dim = held.layout.sublane_dim
     if dim is None or held.grid is not c.tiled(source).grid:
         return held
@@ -157,7 +170,7 @@ def _filled(source: SSAValue, held: Tiled, c: Converter) -> Tiled:
 
 
 def without_dims(layout: VectorLayout, dims: Sequence[int], rank: int) -> VectorLayout:
-    """`layout` after the (replicated or leading) dimensions `dims` are gone."""
+    """`layout` without the dimensions `dims`, which are replicated or number registers."""
     left = [d for d in range(rank) if d not in dims]
 
     def renamed(dim: int | None) -> int | None:
@@ -170,7 +183,8 @@ def without_dims(layout: VectorLayout, dims: Sequence[int], rank: int) -> Vector
 
 
 def reduce_dims(held: Tiled, dims: Sequence[int], kind: str, integer: bool, c: Converter) -> Tiled:
-    """`held` with every dimension of `dims` folded to extent 1, replicated where it was tiled."""
+    """`held` with each of `dims` folded to extent 1, and replicated where it ran along sublanes or
+    lanes."""
     layout, shape = held.layout, list(held.shape)
     fold = combiner(kind, integer=integer)
     value = held.grid
@@ -204,7 +218,12 @@ def reduce_dims(held: Tiled, dims: Sequence[int], kind: str, integer: bool, c: C
 def _fold_tiles(
     value: SSAValue, layout: VectorLayout, extent: int, kind: str, integer: bool, c: Converter
 ) -> SSAValue:
-    """The tiles of all registers of a row folded onto each other, in every place of a register."""
+    """Folds registers of small tiles: all registers of a row, then the tiles of the register onto
+    each other.
+
+    The latter takes a sublane shuffle for each power of two of tiles; every tile then has the
+    result.
+    """
     assert layout.column is not None
     size, (*lead, blocks) = layout.block[1], grid_of(value)
     ends = [(layout.column, size)] + [(0, size)] * (blocks - 1)
@@ -242,14 +261,16 @@ def _fold_axis(
     value: SSAValue, axis: int, offset: int, extent: int, block: int, kind: str, integer: bool,
     c: Converter,
 ) -> SSAValue:  # fmt: skip
-    """The blocks of rows (`axis` 0) or lanes (1) folded onto the first, whatever the padding."""
+    """Folds the blocks of rows (`axis` 0) or lanes (1) onto the first, and takes care of
+    padding."""
     shape = cast(VectorType[Attribute], value.type).get_shape()
     dim, fold = len(shape) - 4 + axis, combiner(kind, integer=integer)
     blocks, end = shape[dim], offset + extent - (shape[dim] - 1) * block
     if kind == "add" or offset or blocks == 1 or end == block:
         value = mask_axis(value, axis - 2, offset, extent, block, neutral_value(kind), c)
         return c.emit(grid.ReduceOp(value, dim, fold.name))
-    # The last block counts where it has data; a sum of zeros alone would keep their sign.
+    # Only the last block has padding: fold the others, then that one where it has data. A sum of
+    # negative zeros would keep their sign so, hence the mask for sums above.
     whole = c.emit(grid.ReduceOp(cut(value, dim, 0, blocks - 1, c), dim, fold.name))
     parts = [whole, cut(value, dim, blocks - 1, 1, c)]
     both = c.emit(fold(*parts))
@@ -257,7 +278,8 @@ def _fold_axis(
 
 
 def _repeat(value: SSAValue, extent: int, kind: str, integer: bool, c: Converter) -> SSAValue:
-    """Folding `extent` equal elements: a product for a sum, nothing for maxima and minima."""
+    """The fold of `extent` equal elements: a product for a sum, the element itself for maxima and
+    minima."""
     if kind != "add" or extent == 1:
         return value
     times = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], value.type), extent)))
@@ -268,7 +290,8 @@ def mask_axis(
     value: SSAValue, axis: int, offset: int, extent: int, block: int, neutral: float | int,
     c: Converter,
 ) -> SSAValue:  # fmt: skip
-    """`neutral` in the first and last blocks along `axis` wherever there is no data."""
+    """`value` with `neutral` in its first and last blocks along `axis`, wherever there is no
+    data."""
     blocks = -(-(offset + extent) // block)
     end = offset + extent - (blocks - 1) * block
     if blocks == 1:
@@ -296,7 +319,7 @@ def mask_axis(
 
 
 def cut(value: SSAValue, dim: int, first: int, count: int, c: Converter) -> SSAValue:
-    """The `count` registers from `first` on along grid dimension `dim`."""
+    """`count` registers, from number `first` on, along grid dimension `dim`."""
     shape = cast(VectorType[Attribute], value.type).get_shape()[:-2]
     offsets, sizes = [0] * len(shape), list(shape)
     offsets[dim], sizes[dim] = first, count
@@ -306,6 +329,7 @@ def cut(value: SSAValue, dim: int, first: int, count: int, c: Converter) -> SSAV
 def _masked(
     value: SSAValue, axis: int, low: int, high: int, neutral: float | int, c: Converter
 ) -> SSAValue:
+    """`value` with `neutral` outside of [low, high) along `axis` of every register."""
     other = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], value.type), neutral)))
     return c.emit(arith.SelectOp(_axis_mask(value, axis, low, high, c), value, other))
 
@@ -325,6 +349,8 @@ def _with_accumulator(
     op: vector.MultiReductionOp, value: SSAValue, layout: VectorLayout, shape: tuple[int, ...],
     kind: str, integer: bool, c: Converter,
 ) -> tuple[SSAValue, VectorLayout]:  # fmt: skip
+    """`value` folded with the initial value of `op`, and the layout; unchanged if that is
+    neutral."""
     initial = arith.splat_number(op.acc)
     if initial is not None and initial == neutral_value(kind):
         return value, layout
@@ -337,7 +363,8 @@ def _with_accumulator(
 def all_reduce(
     value: SSAValue, axis: int, kind: tpu.ReductionKind, result: Attribute, c: Converter
 ) -> SSAValue:
-    """Every register reduced along its sublanes (`axis` 0) or lanes (1), in all of them."""
+    """Reduces every register along its sublanes (`axis` 0) or lanes (1); all of them hold the
+    result."""
     full = len(cast(VectorType[Attribute], value.type).get_shape())
     made = tpu.AllReduceOp.create(
         operands=[value],
@@ -351,7 +378,8 @@ def all_reduce(
 
 
 def _reducible(value: SSAValue, dims: Sequence[int], c: Converter) -> Tiled:
-    """`value` in tiles that can be reduced along `dims`: small ones along the lanes only."""
+    """`value` in tiles that can be reduced along `dims`: small tiles only if rows are not
+    reduced."""
     held = as_native(c.tiled(value))
     layout = held.layout
     if layout.is_native:
@@ -363,7 +391,7 @@ def _reducible(value: SSAValue, dims: Sequence[int], c: Converter) -> Tiled:
 
 
 def native_operand(value: SSAValue, c: Converter) -> Tiled:
-    """`value` in native tiles; layouts of other tiles are brought there first."""
+    """`value` in native tiles, to which other layouts are changed."""
     held = c.tiled(value)
     if held.layout.is_native:
         return held

@@ -1,4 +1,9 @@
-"""Rotations: a planned move if the amount is known, hardware rotates and selects if it is not."""
+"""Rotations: a planned move if the amount is constant, hardware rotates and selects if it is not.
+
+A rotation by a dynamic amount, along rows or lanes, is a rotation within registers by the remainder
+of the amount, and a rotation of whole registers. The latter takes one select for each power of two:
+by 5 registers is by 4 and by 1.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +31,12 @@ from pallasite.passes.ranges import range_of
 
 @rule(tpu.DynamicRotateOp, tpu.RotateOp)
 def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
-    """Rolls towards higher indices; slice k of the stride dimension by `amount + k * stride`."""
+    """Rotates towards higher indices; slice k along the stride dimension by `amount + k *
+    stride`."""
     value, result = op.operands[0], op.results[0]
     held = c.tiled(value)
     dim = op.dimension.value.data
-    # Along one element, or by whole turns, all go round alike.
+    # A stride that is a multiple of the extent rotates all slices alike.
     stride = op.stride.value.data % held.shape[dim] if op.stride is not None else 0
     amount = op.amount.value.data if isinstance(op, tpu.RotateOp) else constant_of(op.amount)
     native = VectorLayout.native(len(held.shape), held.layout.bits)
@@ -61,7 +67,8 @@ def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
 def _by_constant(
     value: SSAValue, dim: int, amount: int, c: Converter
 ) -> tuple[SSAValue, VectorLayout]:
-    """Renames registers along a leading dimension, moves elements along the others."""
+    """`value` rotated by a constant: registers are renamed along leading dimensions, elements moved
+    along others."""
     held = c.tiled(value)
     layout, rank = held.layout, len(held.shape)
     if not amount:
@@ -76,7 +83,8 @@ def _by_constant(
 
 
 def _is_replicated(layout: VectorLayout, dim: int) -> bool:
-    """True if all elements along `dim` are known to be equal, so that rotating changes nothing."""
+    """Whether all elements along `dim` are known to be equal, so that a rotation changes
+    nothing."""
     if dim == layout.lane_dim:
         return layout.column is None
     return dim == layout.sublane_dim and layout.row is None
@@ -90,6 +98,8 @@ def _dynamic(
     stride: int,
     c: Converter,
 ) -> SSAValue:
+    """`held`, of words, rotated along `dim` by a dynamic amount (`amount` None), or with a
+    stride."""
     rank = len(held.shape)
     extent = held.shape[dim]
     if amount is None:
@@ -119,7 +129,7 @@ def _dynamic(
 
 
 def _wrapped(amount: SSAValue, extent: int, c: Converter) -> SSAValue:
-    """`amount` modulo `extent`, in [0, extent): negative amounts go round the other way."""
+    """`amount` modulo `extent`, in [0, extent), also for negative amounts."""
     if extent & (extent - 1) == 0:
         return c.emit(arith.AndIOp(amount, c.constant_i32(extent - 1)))
     size = c.constant_i32(extent)
@@ -132,11 +142,11 @@ def _wrapped(amount: SSAValue, extent: int, c: Converter) -> SSAValue:
 
 
 def _rotate(held: Tiled, dim: int, amount: SSAValue, c: Converter) -> SSAValue:
-    """By `amount` in [0, extent).
+    """`held` rotated by `amount` in [0, extent).
 
-    Registers rotate with their padding. What comes around the end of the data takes a second
-    rotation, by as much more as there is padding: for position `i < amount` it brings element
-    `i - amount + extent`, for the others the first brings element `i - amount`.
+    Registers rotate with their padding. Elements that come around the end of the data take a second
+    rotation, which goes further by as much as there is padding. At positions `i < amount` that one
+    gives element `i - amount + extent`; at the others the first one gives element `i - amount`.
     """
     rank = len(held.shape)
     unit = {rank - 1: LANES, rank - 2: SUBLANES}.get(dim, 1)
@@ -156,7 +166,7 @@ def _rotate(held: Tiled, dim: int, amount: SSAValue, c: Converter) -> SSAValue:
 
 
 def _rotate_whole(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
-    """By `amount` in [0, extent with padding): inside registers by its remainder, then whole
+    """`held` with its padding rotated by `amount`: within registers by the remainder, then by whole
     registers."""
     count, most = -(-held.shape[dim] // unit), range_of(amount).high
     if most is not None and most < unit:
@@ -184,6 +194,8 @@ def _grid_dim(held: Tiled, dim: int) -> int:
 
 
 def _roll_registers(value: SSAValue, dim: int, shift: int, count: int, c: Converter) -> SSAValue:
+    """The registers of `value` rotated by `shift` positions along grid dimension `dim`, of
+    `count`."""
     shift %= count
     if not shift:
         return value
@@ -199,7 +211,8 @@ def _roll_registers(value: SSAValue, dim: int, shift: int, count: int, c: Conver
 
 
 def _inside(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
-    """The part of a rotation that moves data within registers and into their neighbours."""
+    """`held` rotated by the remainder of `amount` by `unit`, within registers and into their
+    neighbours."""
     kind = cast(VectorType[Attribute], held.grid.type)
     axis = len(kind.get_shape()) - (1 if unit == LANES else 2)
     rest = c.emit(arith.RemSIOp(amount, c.constant_i32(unit)))
@@ -212,9 +225,10 @@ def _inside(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) ->
 
 
 def _between_two(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
-    """By `amount` in [0, 2 * unit) over two registers: each position comes from one or the other.
+    """`held`, of two registers, rotated by `amount` in [0, 2 * unit).
 
-    From the other one wherever `position - amount` lies an odd number of registers away.
+    After a rotation of both registers by the remainder, each position takes its own or the other
+    one: the other where `position - amount` lies an odd number of registers away.
     """
     kind = cast(VectorType[Attribute], held.grid.type)
     axis = len(kind.get_shape()) - (1 if unit == LANES else 2)
@@ -231,7 +245,7 @@ def _between_two(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converte
 
 
 def _positions(axis: int, c: Converter) -> SSAValue:
-    """The sublane (`axis` 0) or lane (1) of every word of a register."""
+    """A register in which every word has the number of its sublane (`axis` 0) or lane (1)."""
     made = tpu.IotaOp.create(
         result_types=[VectorType(i32, (SUBLANES, LANES))],
         properties={"dimensions": DenseArrayBase.from_list(i32, [axis])},
@@ -250,8 +264,11 @@ def _below(axis: int, bound: SSAValue, kind: VectorType[Attribute], c: Converter
 def _registers_by_row(
     held: Tiled, dim: int, amount: SSAValue, stride: int, c: Converter
 ) -> SSAValue:
-    """Row r rotated by `amount + r * stride` along a leading dimension: registers are renamed by
-    powers of two, and each row takes those that its own amount is made of."""
+    """Row r of `held` rotated by `amount + r * stride` along the leading dimension `dim`.
+
+    Registers are renamed by powers of two; each row takes the renamed ones for the bits of its
+    amount.
+    """
     count = held.shape[dim]
     wanted = c.emit(arith.RemSIOp(*_amounts_of_rows(held, amount, stride, count, c)))
     counts = cast(VectorType[Attribute], wanted.type)
@@ -268,7 +285,7 @@ def _registers_by_row(
 def _amounts_of_rows(
     held: Tiled, amount: SSAValue, stride: int, extent: int, c: Converter
 ) -> tuple[SSAValue, SSAValue]:
-    """`amount + r * stride` for every row r, and `extent`, both as grids of the shape of `held`."""
+    """Grids of the shape of `held`: `amount + r * stride` in every row r, and `extent`."""
     rank = len(held.shape)
     counts = vector_of(i32, cast(VectorType[Attribute], held.grid.type).get_shape())
     rows = coordinate(rank - 2, rank, held.layout, counts, c)
@@ -280,8 +297,11 @@ def _amounts_of_rows(
 
 
 def _unit_strides(held: Tiled, amount: int, stride: int, c: Converter) -> bool:
-    """Whether the cross-lane unit rotates each row of the registers by its own amount: those begin
-    within the lanes, and end there."""
+    """Whether the cross-lane unit can rotate each sublane of a register by its own amount.
+
+    The target must have that for the width, lanes must be full, and the amounts of the 8 rows of a
+    register, modulo 128, must not pass 128.
+    """
     rows, columns = held.shape[-2:]
     starts = [(amount + row * stride) % LANES for row in range(0, rows, SUBLANES)]
     fits = max(starts) + (SUBLANES - 1) * stride <= LANES
@@ -289,8 +309,11 @@ def _unit_strides(held: Tiled, amount: int, stride: int, c: Converter) -> bool:
 
 
 def _turned_rows(held: Tiled, amount: int, stride: int, c: Converter) -> SSAValue:
-    """Row r of a matrix rotated by `amount + r * stride` lanes, a constant: the cross-lane unit
-    turns one row of registers after the other, and what leaves a register enters the next."""
+    """Row r of a matrix rotated by the constant `amount + r * stride` lanes, by the cross-lane
+    unit.
+
+    One row of registers is rotated after the other, and what leaves a register enters the next one.
+    """
     kind = cast(VectorType[Attribute], held.grid.type)
     sizes = held.layout.grid_shape(held.shape)
     along, across = len(sizes) - 2, len(sizes) - 1
@@ -313,7 +336,7 @@ def _turned_rows(held: Tiled, amount: int, stride: int, c: Converter) -> SSAValu
 
 
 def _lanes_of_rows(stride: int, c: Converter) -> Callable[[int], SSAValue]:
-    """Makes masks of the lanes of a register below a number and `stride` more in each row."""
+    """A function of n that makes the mask of the lanes below `n + stride * sublane`."""
     word = vector_of(i32, (SUBLANES, LANES))
 
     def number(value: int) -> SSAValue:

@@ -1,4 +1,5 @@
-"""Shape operations: relabelled where registers stay as they are, planned moves otherwise."""
+"""Shape operations: registers are renamed where they stay as they are, else a planned move moves
+them."""
 
 from __future__ import annotations
 
@@ -41,15 +42,17 @@ from pallasite.passes.check_kernel.vectors import scalar_rule
 
 
 def regrid(value: SSAValue, layout: VectorLayout, shape: Sequence[int], c: Converter) -> SSAValue:
-    """The same registers, numbered as `layout` numbers those of `shape`."""
+    """The same registers, numbered as `layout` numbers those of a vector of `shape`."""
     return c.emit(grid.ReshapeOp(value, grid_type(layout, shape, element_of(value))))
 
 
 def relabel(
     layout: VectorLayout, old_shape: tuple[int, ...], shape: tuple[int, ...]
 ) -> VectorLayout | None:
-    """The layout in which a value of `old_shape` in `layout` is one of `shape`, if the shapes
-    differ in unit dims only."""
+    """The layout in which a value of `old_shape`, held in `layout`, is one of `shape`.
+
+    None unless the shapes differ in dimensions of size 1 only, such as 8x128 and 8x1x128.
+    """
     old = [d for d, n in enumerate(old_shape) if n != 1]
     new = [d for d, n in enumerate(shape) if n != 1]
     if [old_shape[d] for d in old] != [shape[d] for d in new]:
@@ -69,8 +72,11 @@ def relabel(
 def _served_without_units(
     source: SSAValue, shape: tuple[int, ...], layout: VectorLayout, c: Converter
 ) -> SSAValue | None:
-    """`source`, whose shape differs from `shape` in unit dims only, in `layout` of `shape`, if it
-    is served in the layout that leaves its registers alike."""
+    """`source` reshaped to `shape` in `layout`, if it is served so without movement.
+
+    The shapes differ in dimensions of size 1 only. It is served if it is there, or offered, in the
+    layout that has the same registers.
+    """
     old = c.tiled(source).shape
     kept = [d for d, n in enumerate(shape) if n != 1]
     names = dict(zip(kept, [d for d, n in enumerate(old) if n != 1], strict=True))
@@ -85,7 +91,7 @@ def _served_without_units(
 
 
 def lifted(held: Tiled, rank: int) -> tuple[VectorLayout, tuple[int, ...]]:
-    """Layout and shape of `held` with unit dimensions in front, up to `rank` dimensions."""
+    """Layout and shape of `held` with dimensions of size 1 in front, up to `rank` dimensions."""
     added = rank - len(held.shape)
     if not added:
         return held.laid
@@ -99,15 +105,16 @@ def lifted(held: Tiled, rank: int) -> tuple[VectorLayout, tuple[int, ...]]:
 
 
 def with_rank(held: Tiled, rank: int, c: Converter) -> Tiled:
-    """`held` with unit dimensions in front, up to `rank` dimensions."""
+    """`held` with dimensions of size 1 in front, up to `rank` dimensions."""
     layout, shape = lifted(held, rank)
     return Tiled(regrid(held.grid, layout, shape, c), layout, shape)
 
 
 def move_operand(op: Operation, make: Callable[[Laid], Move], c: Converter) -> None:
-    """Emits the move that `make` builds for the vector operand of `op`.
+    """Emits the move that `make` builds for the vector operand of `op`, from its layout and shape.
 
-    One value stays one register, and replication is spelled out where the planner needs that.
+    A value that is one number everywhere stays one register. If the planner cannot move a
+    replicated value, the move starts from a layout that names a place for it.
     """
     value, result = op.operands[0], op.results[0]
     held, shape = c.tiled(value), shape_of(result.type)
@@ -134,7 +141,7 @@ def move_operand(op: Operation, make: Callable[[Laid], Move], c: Converter) -> N
 
 @rule(vector.ShapeCastOp, tpu.ReshapeOp)
 def lower_shape_cast(op: Operation, c: Converter) -> None:
-    """Reshapes at borders of registers are free; others are moves."""
+    """Renames registers if the reshape keeps them whole, else emits a move."""
     source, result = op.operands[0], op.results[0]
     held = c.tiled(source)
     shape = shape_of(result.type)
@@ -154,25 +161,30 @@ def lower_shape_cast(op: Operation, c: Converter) -> None:
 
 
 def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bool:
-    """Renames the registers of the operand of `op`, if that is all there is to do.
+    """Renames the registers of the operand of `op`, a reshape (`permutation` None) or a transpose,
+    if that suffices.
 
-    The operand may have to be in another layout for that, which only counts if it is offered.
+    The operand may be needed in another layout for that, which only counts if it is offered there.
+    False if registers would have to change.
     """
     source, result = op.operands[0], op.results[0]
     held, shape = c.tiled(source), shape_of(result.type)
 
     def forward(layout: VectorLayout) -> VectorLayout | None:
+        """The layout of the result if the operand has `layout`."""
         if permutation is None:
             return regrouped(layout, held.shape, shape)
         kept = layout.lane_dim == permutation[-1] and layout.sublane_dim is not None
         return transposed(layout, permutation) if kept else None
 
     def backward(layout: VectorLayout) -> VectorLayout | None:
+        """The layout of the operand with which the result has `layout`."""
         if permutation is None:
             return regrouped(layout, shape, held.shape)
         return transposed(layout, [permutation.index(d) for d in range(len(permutation))])
 
     def made(layout: VectorLayout) -> SSAValue | None:
+        """The result in `layout`, if the operand is served in the layout for it."""
         wanted = backward(layout)
         grid_value = c.served(source, wanted) if wanted is not None else None
         if wanted is None or grid_value is None or forward(wanted) != layout:
@@ -199,13 +211,15 @@ def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bo
 def _index_step(
     source: tuple[int, ...], shape: tuple[int, ...], permutation: Sequence[int] | None
 ) -> IndexStep:
+    """The index map of `op` for the planner."""
     if permutation is None:
         return Reshape(source, shape)
     return Transpose(shape, tuple(permutation))
 
 
 def _other_layouts(held: Tiled) -> list[VectorLayout]:
-    """Layouts in which a load might serve a value: some leading dimension on the sublanes."""
+    """Layouts in which a load might serve words: with rows replicated, or a leading dimension on
+    the sublanes."""
     rank = len(held.shape)
     if held.layout.bits != 32 or rank < 3 or held.layout.lane_dim != rank - 1:
         return []
@@ -214,7 +228,7 @@ def _other_layouts(held: Tiled) -> list[VectorLayout]:
 
 
 def _renamed(value: SSAValue, names: Renaming, element: Attribute, c: Converter) -> SSAValue:
-    """The registers of `value` under the numbers of `names`."""
+    """The registers of `value`, renumbered as `names` says."""
     register = names.layout.register_shape()
 
     def reshape(operand: SSAValue, shape: Sequence[int]) -> SSAValue:
@@ -229,10 +243,11 @@ def _renamed(value: SSAValue, names: Renaming, element: Attribute, c: Converter)
 
 @rule(vector.ExtractStridedSliceOp)
 def lower_slice(op: vector.ExtractStridedSliceOp, c: Converter) -> None:
-    """A box of registers and a new offset; the data moves only if a later operation needs it."""
+    """Takes a box of registers and gives it new offsets; data moves only if a later operation needs
+    it."""
     held, result = c.tiled(op.operands[0]), op.results[0]
     shape = shape_of(result.type)
-    # Dimensions that are not named are taken whole.
+    # Trailing dimensions that are not named are taken whole.
     others = len(shape) - len(op.offsets)
     offsets = [*values_of(op.offsets), *[0] * others]
     strides = [*values_of(op.strides), *[1] * others]
@@ -258,7 +273,7 @@ def lower_slice(op: vector.ExtractStridedSliceOp, c: Converter) -> None:
 
 @rule(tpu.TransposeOp, vector.TransposeOp)
 def lower_transpose(op: tpu.TransposeOp | vector.TransposeOp, c: Converter) -> None:
-    """Permuting leading dimensions renames registers; anything else is a move."""
+    """Renames registers if only leading dimensions change places, else emits a move."""
     held = c.tiled(op.operands[0])
     permutation = [int(p) for p in op.permutation.get_values()]
     target = VectorLayout.native(len(permutation), held.layout.bits)
@@ -273,8 +288,10 @@ def lower_transpose(op: tpu.TransposeOp | vector.TransposeOp, c: Converter) -> N
 
 
 def _is_wider_transpose(held: Tiled, permutation: Sequence[int], c: Converter) -> bool:
-    """Whether rows and lanes change places in bytes that the cross-lane unit transposes as half
-    words, of which a register holds twice as many as words."""
+    """Whether `op` swaps rows and lanes of bytes that the cross-lane unit transposes as half words.
+
+    A register holds twice as many half words as words, so that is better than to transpose words.
+    """
     rank = len(permutation)
     known = c.target.transpose_bits
     return (
@@ -285,6 +302,7 @@ def _is_wider_transpose(held: Tiled, permutation: Sequence[int], c: Converter) -
 
 
 def _transpose_halves(op: Operation, held: Tiled, permutation: Sequence[int], c: Converter) -> None:
+    """Transposes bytes as half words: widened before, and narrowed afterwards."""
     byte, half, shape = IntegerType(8), IntegerType(16), shape_of(op.results[0].type)
     number = c.bitcast(held.grid, grid_type(held.layout, held.shape, byte))
     wide, layout = widen(Tiled(number, held.layout, held.shape), half, c)
@@ -297,7 +315,7 @@ def _transpose_halves(op: Operation, held: Tiled, permutation: Sequence[int], c:
 
 @rule(vector.ExtractOp)
 def lower_extract(op: vector.ExtractOp, c: Converter) -> None:
-    """A scalar leaves its register at sublane 0 of lane 0; rotations bring it there."""
+    """Extracts a scalar from sublane 0 of lane 0 of its register, to which rotations bring it."""
     scalar_rule(op, c.target)  # as `check-kernel` does: this pass may run alone
     held = c.tiled(op.operands[0])
     position = [int(p) for p in op.static_position.get_values()]
@@ -325,11 +343,12 @@ def lower_extract(op: vector.ExtractOp, c: Converter) -> None:
 
 
 def _register_of(held: Tiled) -> VectorType[Attribute]:
+    """The type of one register of `held`."""
     return vector_of(held.element, held.layout.register_shape())
 
 
 @rule(tpu.AssumeLayoutOp)
 def lower_assume_layout(op: tpu.AssumeLayoutOp, c: Converter) -> None:
-    """A hint to the old passes; the value stays where it is."""
+    """Drops a hint for the old passes; the value stays as it is."""
     c.rebind(op.results[0], c.tiled(op.operands[0]))
     c.retire(op)

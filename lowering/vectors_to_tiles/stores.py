@@ -83,7 +83,8 @@ def classes(offset: int, extent: int, block: int, open_end: bool) -> list[Class]
 
 @rule(tpu.VectorStoreOp, vector.StoreOp)
 def lower_store(op: tpu.VectorStoreOp | vector.StoreOp, c: Converter) -> None:
-    """One grid store per class of blocks: interior, ragged row, ragged column, corner."""
+    """Stores a vector by one grid store per class of blocks: interior, ragged row, ragged column,
+    corner."""
     value = op.value if isinstance(op, tpu.VectorStoreOp) else op.vector
     plan = access(op, op.base, list(op.indices), shape_of(value.type), c)
     store_grid(op, value, getattr(op, "mask", None), plan, list(op.indices), c)
@@ -98,7 +99,7 @@ def store_grid(
     indices: Sequence[SSAValue],
     c: Converter,
 ) -> None:
-    """Stores the vector `value`, where `mask` is set, in the layout it has if memory takes that."""
+    """Stores the vector `value`, where `mask` is set, in the layout in which that costs least."""
     if indices and mask is None and _store_stacked(op, value, plan, indices, c):
         return
     held: SSAValue | None = None
@@ -117,8 +118,10 @@ def store_grid(
 def _chosen(
     value: SSAValue, plan: Access, indices: Sequence[SSAValue], c: Converter
 ) -> tuple[Access, SSAValue | None]:
-    """The access of `plan` in the layout in which it costs least to store `value`, and its grid
-    there if that is no matter of `Converter.in_layout`."""
+    """The access of `plan` in the layout in which storing `value` costs least.
+
+    The second result is the grid to be stored, None if that is `Converter.in_layout`'s.
+    """
     layout, shape = c.tiled(value).layout, shape_of(value.type)
     dense = dense_access(plan, shape)
     if dense is not None and not is_storable(dense, shape):
@@ -131,7 +134,7 @@ def _chosen(
     if other not in (None, plan) and other.layout.is_native:
         held = _rather_together(value, other, plan.layout, c)
         return (other, None) if held is None else (plan, held)
-    # The access, and what it takes to bring the value there and store it.
+    # Each access with the register operations that move the value and store it.
     choices = [(plan, _cost(value, plan.layout, c))]
     if dense is not None:
         choices.append((dense, _cost(value, dense.layout, c)))
@@ -146,7 +149,8 @@ def _chosen(
 
 
 def _cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
-    """What it takes to store `value` in `layout`; if it is loaded so, other loads are saved."""
+    """Register operations that store `value` in `layout`; loads that are saved if it is loaded so
+    count less."""
     held, count = c.tiled(value), layout.register_count(shape_of(value.type))
     if held.layout != layout and c.served(value, layout) is not None:
         return 2 * count - held.layout.register_count(held.shape)
@@ -158,7 +162,7 @@ def _rather_together(
 ) -> SSAValue | None:
     """The grid of `value` in `layout`, in which neighbouring rows are stored together.
 
-    None if it is best to store rows at a distance, although those in one bank of memory wait for
+    None if it costs less to store rows at a distance, although rows in one bank of memory wait for
     each other.
     """
     times, held = slots(apart.sublane_stride, c), c.tiled(value)
@@ -197,6 +201,8 @@ def _store_stacked(
 def _store_classes(
     held: SSAValue, words: SSAValue | None, plan: Access, shape: tuple[int, ...], c: Converter
 ) -> None:
+    """Stores `held`, a value of `shape` in the layout of `plan`; `words` is its mask, if it has
+    one."""
     rows, columns = plan.layout.extents(shape)
     assert plan.layout.row is not None and plan.layout.column is not None
     if not plan.layout.is_native:
@@ -214,7 +220,7 @@ def _store_classes(
 
 
 def _part(value: SSAValue, lead: Sequence[int], r: Class, k: Class, c: Converter) -> SSAValue:
-    """The blocks of two classes, for all leading grid positions."""
+    """The blocks of row class `r` and column class `k`, for all leading grid positions."""
     offsets = [*[0] * len(lead), r.first, k.first]
     sizes = [*lead, r.count, k.count]
     return c.box(value, offsets, sizes)
@@ -223,6 +229,7 @@ def _part(value: SSAValue, lead: Sequence[int], r: Class, k: Class, c: Converter
 def _store_class(
     held: SSAValue, words: SSAValue | None, plan: Access, r: Class, k: Class, c: Converter
 ) -> None:
+    """Stores the blocks of two classes, with masks of sublanes and lanes, and merged words."""
     kind = cast(VectorType[Attribute], held.type)
     p = packing(plan.layout.bits)
     register = register_shape(plan.layout.bits)
@@ -249,7 +256,7 @@ def _store_class(
 
 
 def _store_tiles(held: SSAValue, plan: Access, r: Class, k: Class, c: Converter) -> None:
-    """As `_store_class`, of registers that hold several tiles."""
+    """`_store_class` for registers that hold several tiles."""
     lead = grid_of(held)[:-2]
     value = _part(held, lead, r, k, c)
     rows, columns = (r.low, r.high), (k.low, k.high)
@@ -261,6 +268,7 @@ def _store_tiles(held: SSAValue, plan: Access, r: Class, k: Class, c: Converter)
 
 
 def _lane_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
+    """A mask of lanes [low, high) for a grid of `blocks`."""
     bounds = [c.constant_index(n) for n in (0, low, SUBLANES, high)]
     word = vector_of(i1, (SUBLANES, LANES))
     made = c.emit(tpu.CreateMaskOp.create(operands=bounds, result_types=[word]))
@@ -276,7 +284,7 @@ def _merge_rows(
     blocks: Sequence[int],
     c: Converter,
 ) -> SSAValue:
-    """`value` in rows [low, high), what memory holds in the others: words are written whole."""
+    """`value` in rows [low, high), what memory holds in the others, as words are written whole."""
     kind = cast(VectorType[Attribute], value.type)
     register = register_shape(plan.layout.bits)
     p = register[-1]
@@ -300,6 +308,7 @@ def _emit_store(
     plan: Access,
     c: Converter,
 ) -> None:
+    """Emits `tpu.store` of the registers `value` at `base`, for the given sublanes."""
     rank = len(base)
     if plan.axis != -2:
         order = plan.order(rank)
@@ -325,7 +334,8 @@ def _emit_store(
 def _store_flat(
     held: SSAValue, words: SSAValue | None, plan: Access, size: int, c: Converter
 ) -> None:
-    """A one-dimensional store: rows of 128 elements, the last one perhaps ragged."""
+    """Stores a one-dimensional vector: rows of 128 elements, of which the first and last may be
+    ragged."""
     offset = plan.layout.column
     assert offset is not None
     block = plan.layout.block[1]
@@ -354,7 +364,8 @@ def _store_flat(
 
 
 def _store_flat_rows(value: SSAValue, plan: Access, c: Converter) -> bool:
-    """A one-dimensional store, a row of words at a time, where that takes no moves and less."""
+    """Stores a one-dimensional vector a row of words at a time; False if that does not cost
+    less."""
     shape, first = shape_of(value.type), plan.layout.column
     unit = LANES * plan.layout.packing
     if len(shape) != 1 or first is None or first % unit:
@@ -372,7 +383,7 @@ def _store_flat_rows(value: SSAValue, plan: Access, c: Converter) -> bool:
 
 
 def _flat_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
-    """Words of a one-dimensional register whose elements lie in [low, high)."""
+    """A mask of the words of one-dimensional registers whose elements lie in [low, high)."""
     word = vector_of(i32, (SUBLANES, LANES))
     iota = tpu.IotaOp.create(
         result_types=[word], properties={"dimensions": DenseArrayBase.from_list(i32, [0, 1])}

@@ -58,6 +58,7 @@ def absorb_bitcasts(function: func.FuncOp) -> None:
 
 
 def _retype_store(op: tpu.StoreOp) -> None:
+    """Stores registers that were only bitcast for `op` through a view of its memory."""
     element = _stored(op.value)
     if element is None or (op.mask is not None and _width(op.value) != bit_width(element)):
         return
@@ -77,8 +78,10 @@ def _retype_store(op: tpu.StoreOp) -> None:
 
 
 def _stored(value: SSAValue) -> Attribute | None:
-    """The element type that every register of `value` had before it was cast for a store; None
-    if a register was not cast, or some other operation wants it as it is."""
+    """The element type that all registers of `value` had before a bitcast for a store.
+
+    None if a register was not bitcast, or if another operation uses the bitcast one.
+    """
     if len(list(value.uses)) > 1 and not all(
         isinstance(use.operation, tpu.StoreOp) for use in value.uses
     ):
@@ -93,7 +96,8 @@ def _stored(value: SSAValue) -> Attribute | None:
 
 
 def _before(value: SSAValue, place: Operation) -> SSAValue:
-    """The registers of `value` before they were cast, renamed alike in front of `place`."""
+    """The registers of `value` before the bitcast, renamed in the same way, inserted before
+    `place`."""
     owner = value.owner
     if isinstance(owner, tpu.BitcastVregOp):
         return owner.operands[0]
@@ -103,12 +107,13 @@ def _before(value: SSAValue, place: Operation) -> SSAValue:
 
 
 def _alike(op: Operation, operands: list[SSAValue]) -> Operation:
-    """The renaming `op` of registers of another type."""
+    """The renaming `op`, of `operands` of another element type."""
     element = cast(AnyVector, operands[0].type).element_type
     return alike(op, operands, [_as(op.results[0], element)])
 
 
 def _retype_load(op: tpu.LoadOp) -> None:
+    """Loads registers that are only bitcast through a view of the memory of `op`."""
     casts: list[tpu.BitcastVregOp] = []
     if not _casts_of(op.result, casts) or len({element_of(c.results[0]) for c in casts}) != 1:
         return
@@ -127,7 +132,7 @@ def _retype_load(op: tpu.LoadOp) -> None:
 
 
 def _casts_of(value: SSAValue, casts: list[tpu.BitcastVregOp]) -> bool:
-    """Collects the bitcasts of a loaded value; False if anything else uses it."""
+    """Collects the bitcasts of a loaded value into `casts`; False if anything else uses it."""
     for use in value.uses:
         if isinstance(use.operation, tpu.BitcastVregOp):
             casts.append(use.operation)
@@ -139,7 +144,7 @@ def _casts_of(value: SSAValue, casts: list[tpu.BitcastVregOp]) -> bool:
 
 
 def _replace(old: SSAValue, new: SSAValue) -> None:
-    """Lets the renamings and bitcasts of `old` take `new`, which has the type after the cast."""
+    """Makes the renamings and bitcasts of `old` use `new`, which has the type after the bitcast."""
     for use in list(old.uses):
         op = use.operation
         if isinstance(op, tpu.BitcastVregOp):
@@ -151,8 +156,10 @@ def _replace(old: SSAValue, new: SSAValue) -> None:
 def _place(
     op: Operation, memref: SSAValue, indices: list[SSAValue], element: Attribute
 ) -> tuple[SSAValue, list[SSAValue], dict[str, Attribute]] | None:
-    """A view of `memref` as `element`, and the indices and steps of `op` in it; None if it has
-    rows that share words with others, or begins at a row that nobody knows."""
+    """A view of `memref` as `element`, and the indices and attributes of the access `op` to it.
+
+    None if some of its rows share words with others, or if the first row is not constant.
+    """
     kind = cast(AnyMemRef, memref.type)
     tiling, shape = tiling_of(kind), list(kind.get_shape())
     old, new = bit_width(kind.element_type), bit_width(element)
@@ -172,7 +179,7 @@ def _place(
         if shape[-2] * old % new:
             if not isinstance(memref.owner, memref_dialect.AllocaOp):
                 return None
-            # The allocation consists of whole tiles, and a tile of whole words.
+            # An allocation consists of whole tiles, which consist of whole words.
             shape[-2] = tiling.padded(shape)[-2]
             whole = memref_of(kind.element_type, tuple(shape), kind.memory_space, kind.layout)
             memref = insert_before(
@@ -194,8 +201,10 @@ def _place(
 
 
 def _rows_as(box: Box, row: int, old: int, new: int) -> Box | None:
-    """The box of an access at `row` in rows of elements of other widths; None if its rows leave
-    the ref, which whole words might not show."""
+    """`box`, of an access at `row`, in rows of elements of another width (`old` to `new` bits).
+
+    None if it leaves the ref: rows that lie outside might share words with rows inside.
+    """
     first, extent = row + box.offsets[-2], box.extents[-2]
     end = first + box.sizes[-2]
     if first < 0 or end > extent:
@@ -206,6 +215,7 @@ def _rows_as(box: Box, row: int, old: int, new: int) -> Box | None:
 
 
 def _tiles(tiling: Tiling, old: int, new: int) -> Tiling:
+    """`tiling` of elements of `old` bits for elements of `new` bits in the same memory."""
     rows, columns = tiling.first
     p = packing(new)
     return Tiling(((rows * old // new, columns), *([(p, 1)] if p > 1 else [])), tiling.strides)
@@ -219,4 +229,5 @@ def _as(value: SSAValue, element: Attribute) -> AnyVector:
 
 
 def _width(value: SSAValue) -> int:
+    """Bits of an element of `value`."""
     return bit_width(element_of(value))
