@@ -74,8 +74,10 @@ def access(
     shape: tuple[int, ...],
     c: Converter,
 ) -> Access:
-    """Plans the access of a box of `shape` at `indices`; raises `Unsupported` if the offset in a
-    tile cannot be proven."""
+    """Plans the access of a box of `shape` at `indices`.
+
+    Raises `Unsupported` if the offset within a tile cannot be proven.
+    """
     kind = cast(MemRefType[Attribute], memref.type)
     tiling = tiling_of(kind)
     if tiling is None:
@@ -94,7 +96,10 @@ def access(
 
 
 def _offset(op: Operation, index: SSAValue, unit: int, what: str, c: Converter) -> int:
-    """The distance of `index` from the last multiple of `unit`, which must be known."""
+    """The distance of `index` from the last multiple of `unit`.
+
+    Raises `Unsupported` if it is not the same in every execution.
+    """
     rest = remainder(index, unit)
     if rest is None:
         raise c.unsupported(
@@ -128,6 +133,7 @@ def _matrix_access(
     bits: int,
     c: Converter,
 ) -> Access:
+    """The access of a box of at least two dimensions."""
     rank = len(shape)
     extent = cast(MemRefType[Attribute], memref.type).get_shape()
     rows = tiling.first[0] if len(tiling.first) == 2 else 0
@@ -174,8 +180,8 @@ def reaches_end(memref: SSAValue, dim: int) -> bool:
     """Whether the last element of `memref` along `dim` (counted from the end) is the last of its
     allocation.
 
-    What lies behind it in its tile is then padding that nobody reads; behind the end of a slice
-    there may be other elements.
+    What follows in its tile is then padding that nobody reads. After the end of a slice there may
+    be other elements.
     """
     op = memref.owner
     if not isinstance(op, Operation) or isinstance(op, memref_dialect.AllocaOp):
@@ -198,11 +204,11 @@ def reaches_end(memref: SSAValue, dim: int) -> bool:
 def access_in(
     plan: Access, indices: Sequence[SSAValue], shape: tuple[int, ...], layout: VectorLayout
 ) -> Access | None:
-    """The access of `plan` for a value in another `layout`; None if memory does not serve it.
+    """The access of `plan` for a value in another `layout`; None if memory cannot serve it.
 
-    Rows of 128 words can be taken at any distance, so 32-bit elements of a leading dimension may
-    lie on the sublanes, and one row may be spread over all of them: the only one, or each of
-    several in registers of its own.
+    Rows of 128 words can be taken at any distance. So 32-bit elements of a leading dimension may
+    lie on the sublanes, and one row may be replicated over all sublanes: the only row, or each of
+    several rows in registers of its own.
     """
     if layout == plan.layout:
         return plan
@@ -242,10 +248,10 @@ def access_in(
 
 
 def shifted_access(plan: Access, layout: VectorLayout, c: Converter) -> Access | None:
-    """The access of `plan` by registers in which the rows lie as in `layout`, further down or up;
-    None if registers hold other things, or memory no rows at one distance.
+    """The access of `plan` with registers in which rows lie as in `layout`, further down or up.
 
-    Registers then begin in front of the rows that are accessed, perhaps in front of the buffer.
+    Registers then begin before the rows that are accessed, perhaps before the buffer. None if
+    registers would hold other elements, or if the rows do not have one distance in memory.
     """
     tiling, held = tiling_of(plan.memref.type), plan.layout
     if tiling is None or None in (layout.row, held.row, plan.layout.sublane_dim):
@@ -272,8 +278,7 @@ def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
 
 
 def dense_access(plan: Access, shape: Sequence[int]) -> Access | None:
-    """The access of `plan` with several small tiles per register; None if that takes no fewer
-    registers."""
+    """The access of `plan` with several small tiles per register; None if it saves no registers."""
     tiling, layout = tiling_of(plan.memref.type), plan.layout
     if len(shape) < 2 or tiling is None or len(tiling.first) != 2 or layout.row is None:
         return None
@@ -294,14 +299,17 @@ def dense_access(plan: Access, shape: Sequence[int]) -> Access | None:
 
 
 def accesses(stride: int, c: Converter) -> int:
-    """How many memory accesses a register of rows of words takes if the rows are `stride` apart:
-    rows in one bank are accessed one after the other."""
+    """How many memory accesses it takes to access a register of rows of words that are `stride`
+    apart.
+
+    Rows in one bank of memory are accessed one after the other.
+    """
     banks = c.target.memory_banks
     return max(1, math.gcd(stride, banks) * SUBLANES // banks) if stride else 1
 
 
 def _extent(memref: SSAValue) -> int:
-    """The elements of a flat memref, without those that round its allocation up to whole tiles."""
+    """The elements of a flat memref, without padding to whole tiles of its allocation."""
     kept = memref.owner.attributes.get(EXTENT) if isinstance(memref.owner, Operation) else None
     if isinstance(kept, IntegerAttr):
         return cast("IntegerAttr[IntegerType]", kept).value.data
@@ -316,6 +324,7 @@ def _flat_access(
     bits: int,
     c: Converter,
 ) -> Access:
+    """The access of `size` elements of a one-dimensional memref of elements of `bits`."""
     # One-dimensional memory is rows of 128 elements; a register takes as many as it has rows,
     # so its layout is that of tiles of one row.
     unit = LANES * packing(bits)

@@ -20,6 +20,7 @@ USES = 2
 
 
 def _never() -> bool:
+    """False: the default for `only_stored`."""
     return False
 
 

@@ -1,8 +1,9 @@
-"""Interleaves and splits row blocks of grids, for packed and wider registers; all by renaming
+"""Interleaves and splits row blocks of grids, for packed and wider registers; both only rename
 registers.
 
 A row block is one row of registers of a grid. A packed register has the rows of two (or four)
-registers of words, so that widening deals row blocks out and narrowing interleaves them.
+registers of words, so widening deals row blocks out, and narrowing interleaves them: row block 0 of
+the packed grid becomes row blocks 0 and 1 of the grid of words.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def interleave(parts: list[SSAValue], shape: tuple[int, ...], c: Converter) -> S
 
 
 def rows_of(value: SSAValue, first: int, shape: tuple[int, ...], c: Converter) -> SSAValue:
-    """The row blocks from `first` on that a grid of `shape` has."""
+    """The row blocks of `value` from number `first` on, as many as a grid of `shape` has."""
     kind = cast(VectorType[Attribute], value.type)
     if kind.get_shape()[: len(shape)] == shape:
         return value
@@ -89,11 +90,12 @@ def deal_columns(
 
 
 def _below(value: SSAValue, c: Converter) -> SSAValue:
-    """`value` with its blocks of columns as blocks of rows."""
+    """`value` with its blocks of columns arranged as blocks of rows."""
     return _regrid(value, (*grid_of(value), 1), c)
 
 
 def _regrid(value: SSAValue, shape: tuple[int, ...], c: Converter) -> SSAValue:
+    """The registers of `value` as a grid of `shape`, in row-major order."""
     kind = cast(VectorType[Attribute], value.type)
     register = kind.get_shape()[len(grid_of(value)) :]
     return c.emit(grid.ReshapeOp(value, vector_of(kind.element_type, (*shape, *register))))

@@ -48,8 +48,8 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
     layout = _filled(layout, old, shape)
     spread = _spread(layout, old, shape)
     if layout.lane_dim != rank - 1 and old[-1] != shape[-1]:
-        # Spread over the lanes now: a new dimension that only numbers registers would have to
-        # move onto the lanes later, all copies of it.
+        # Replicate over the lanes now: a new dimension that only numbers registers would have to
+        # be moved to the lanes later, with all its copies.
         kept = rank < 2 or old[-2] == shape[-2]
         spread = VectorLayout.native(rank, layout.bits, 0 if kept else None, None)
     spread = _by_rows(source, spread, shape, c)
@@ -69,9 +69,12 @@ def _filled(layout: VectorLayout, old: tuple[int, ...], new: tuple[int, ...]) ->
     """
 
     def growing() -> list[int]:
+        """The leading dimensions along which the value is broadcast."""
         return [d for d in layout.leading_dims(len(new)) if old[d] != new[d]]
 
     def free(place: int | None, dim: int | None) -> bool:
+        """Whether the source is replicated on an axis with this place of element 0 and
+        dimension."""
         return place is None and (dim is None or old[dim] == new[dim] == 1)
 
     if growing() and free(layout.column, layout.lane_dim):
@@ -100,8 +103,8 @@ def _copies(source: SSAValue, spread: VectorLayout, shape: tuple[int, ...], c: C
 
 @dataclass(frozen=True)
 class _Before:
-    """Offers a broadcast in other layouts: the source is moved before it, so that the copies need
-    not be."""
+    """Offers a broadcast in other layouts: its source is moved before it, so that no copies need
+    be."""
 
     source: SSAValue
     layout: VectorLayout

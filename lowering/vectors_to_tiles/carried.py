@@ -49,24 +49,25 @@ def borders(op: Operation, c: Converter) -> tuple[VectorLayout | None, ...]:
 
 
 class _Sources:
-    """Finds values that come from reductions, and the layouts that these leave, before anything is
-    converted."""
+    """Finds, before anything is converted, values that come from reductions and the layouts that
+    these leave."""
 
     def __init__(self, c: Converter) -> None:
         self._converter = c
         self._found: dict[SSAValue, VectorLayout | None] = {}
 
     def of(self, value: SSAValue) -> VectorLayout | None:
-        """The layout of `value`, in which some axis of the registers has the same everywhere."""
+        """The layout of `value` if it is replicated along an axis of the registers, else None."""
         layout = None if is_mask(value) else self._of(value)
         if layout is None:
             return None
-        # What is the same along a dimension here need not be so on every way.
+        # A value replicated along a dimension on one way here need not be on the others.
         layout = spelled_out(layout, shape_of(value.type))
         return layout if None in (layout.row, layout.column) else None
 
     def _of(self, value: SSAValue) -> VectorLayout | None:
-        # Bodies are unrolled, so the way back may be longer than Python's stack is deep.
+        """The layout that `value` inherits from a reduction, found without recursion."""
+        # Bodies may be unrolled, so the way back may be deeper than Python's stack.
         pending = [value]
         while pending:
             missing = [v for v in self._deciding(pending[-1]) if v not in self._found]
@@ -78,7 +79,7 @@ class _Sources:
         return self._found[value]
 
     def _deciding(self, value: SSAValue) -> list[SSAValue]:
-        """The values of which the first that has a layout decides that of `value`."""
+        """The values that decide the layout of `value`: the first of them that has one gives it."""
         if self._converter.is_known(value) or not isinstance(value, OpResult):
             return []
         op = value.op
@@ -89,6 +90,7 @@ class _Sources:
         return [v for v in op.operands if is_vector(v)] if type(op) in _computing() else []
 
     def _made(self, value: SSAValue) -> VectorLayout | None:
+        """The layout of `value`, given those of the values that decide it (`_deciding`)."""
         if self._converter.is_known(value):
             held = self._converter.tiled(value)
             spread = None in (held.layout.row, held.layout.column) and not is_one_value(held)
@@ -119,17 +121,19 @@ def _yielded(op: Operation, k: int) -> list[SSAValue]:
 
 
 def _bits(value: SSAValue) -> int:
+    """Bits of the elements of `value`; masks are carried as words."""
     return 32 if is_mask(value) else bit_width(element_of(value))
 
 
 @cache
 def _computing() -> frozenset[type[Operation]]:
+    """Operations that compute element by element, and so keep the layout of an operand."""
     casts = (tpu.ExtfOp, tpu.TruncfOp, tpu.SitofpOp, tpu.FptosiOp)
     return frozenset((*elementwise_kinds(), *CASTS, *casts))
 
 
 def _reduced(source: SSAValue, dims: Sequence[int], value: SSAValue) -> VectorLayout | None:
-    """The layout that a reduction of native registers leaves."""
+    """The layout of `value`, a reduction of native registers of `source` along `dims`."""
     if not is_vector(value):
         return None
     rank = len(shape_of(source.type))

@@ -1,7 +1,7 @@
 """Plans the move of a moved value together with the move that made it, where that is cheaper.
 
 A reshape that splits the lanes puts its new dimension on the sublanes, and a transpose that follows
-takes it off again. Planned together they are rotations, or nothing:
+takes it off again. Planned as one move they are rotations, or nothing:
 
     %a = vector.shape_cast %x : vector<64x256xf32> to vector<64x4x64xf32>      16 rotations of
     %b = tpu.transpose %a, [1, 0, 2] : vector<4x64x64xf32>                 ->  registers of %x
@@ -46,9 +46,9 @@ class Moved:
     move: Move
     sources: tuple[SSAValue, ...]
     alone: bool = True
-    """Nothing but this value needs what the move made."""
+    """Whether only this value needs what the move computes."""
     copies: Copies | None = None
-    """Of a broadcast, whose registers were not planned as those of `move`."""
+    """Of a broadcast, whose registers were not planned as those of `move`: which ones are equal."""
 
     def then(self, steps: Sequence[IndexStep], destination: Laid) -> Move:
         """The move of the same sources that goes on with `steps` to `destination`."""
@@ -68,8 +68,7 @@ def emit_move(op: Operation, move: Move, sources: Sequence[SSAValue], c: Convert
 
 
 def renamed(op: Operation, step: IndexStep, destination: Laid, c: Converter) -> None:
-    """Records that the result of `op` consists of the registers of its operand, under other
-    indices."""
+    """Records that the result of `op` has the registers of its operand, under other indices."""
     source = op.operands[0]
     before = c.moves.get(source)
     if before is not None:
@@ -120,6 +119,7 @@ class _Redirected:
             return None
 
     def make(self, layout: VectorLayout) -> SSAValue:
+        """The value in `layout`, moved there directly."""
         move = replace(self.moved.move, destination=(layout, self.moved.move.destination[1]))
         return self.converter.move(move, self.moved.sources)
 
@@ -128,6 +128,7 @@ class _Anew(_Redirected):
     """Offers a reordered broadcast in other layouts, moved from the source of the broadcast."""
 
     def cost(self, layout: VectorLayout) -> float | None:
+        """The cost of a direct move to `layout`; None if it is not less than moving the value."""
         held, _ = self.moved.move.destination
         cost = self.cost_to(layout) if layout.bits == held.bits else None
         if cost is None or (apart := self.apart(layout)) is None:
@@ -139,6 +140,8 @@ class _Elsewhere(_Redirected):
     """Offers a moved value, which has one use, in layouts of fewer registers, by a direct move."""
 
     def cost(self, layout: VectorLayout) -> float | None:
+        """The cost of a direct move to `layout` beyond that of the move it replaces; None if it
+        saves nothing."""
         held, shape = self.moved.move.destination
         if layout.bits != held.bits or layout.register_count(shape) >= held.register_count(shape):
             return None
@@ -158,11 +161,10 @@ def copied(op: Operation, destination: Laid, copies: Copies, c: Converter) -> No
 
 
 def emit_chain(op: Operation, move: Move, c: Converter, apart: Plan | None = None) -> bool:
-    """Emits `move` of the operand of `op` as one move with the move that made the operand; returns
-    whether it did.
+    """Emits `move` of the operand of `op` as one move with the move that made the operand.
 
-    It does not if that costs more than both moves. `apart` is the plan of `move` alone, None if
-    that costs nothing.
+    Returns False, and emits nothing, if that costs more than both moves. `apart` is the plan of
+    `move` alone, None if that costs nothing.
     """
     source = op.operands[0]
     before = c.moves.get(source)
@@ -200,7 +202,7 @@ def _cost(apart: Plan, layout: VectorLayout, before: Moved, c: Converter) -> flo
 
 
 def _here(before: Moved, op: Operation) -> bool:
-    """Whether the sources are defined in the block of `op`, so that no loop repeats the move more
-    often than before."""
+    """Whether the sources are defined in the block of `op`, so that the move is not repeated by a
+    loop."""
     owners = (source.owner for source in before.sources)
     return all((o if isinstance(o, Block) else o.parent) is op.parent for o in owners)

@@ -19,8 +19,8 @@ from pallasite.passes.equal_values import equal_values
 
 @rule(tpu.ConcatenateOp)
 def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
-    """Along a leading dimension only the list of registers grows; along rows or lanes values are
-    moved."""
+    """Concatenates: along a leading dimension the lists of registers are joined, along rows or
+    lanes values are moved."""
     result = op.results[0]
     sources = [c.tiled(v) for v in op.operands]
     dim = op.dimension.value.data
@@ -72,8 +72,8 @@ def lower_repeat(op: tpu.RepeatOp, c: Converter) -> None:
 
 
 def _repeat(op: Operation, times: int, dim: int, target: VectorLayout, c: Converter) -> None:
-    """`op`'s first operand repeated so many times along a dimension; equal registers are moved
-    once."""
+    """Defines the first operand of `op` repeated `times` times along a dimension; equal registers
+    are moved once."""
     held = c.tiled(op.operands[0])
     laid = (concrete_layout(held), held.shape)
     move = Move.repeat(laid, target, [times if d == dim else 1 for d in range(len(held.shape))])

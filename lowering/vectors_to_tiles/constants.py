@@ -1,4 +1,4 @@
-"""Values that no memory holds: constants, splats of scalars, iota, random bits."""
+"""Values that are not loaded: constants, splats of scalars, iota, random bits."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 
 
 def data_bits(element: Attribute) -> int:
-    """The width that a layout of `element` carries; a mask of unknown purpose governs words."""
+    """The width that a layout of `element` states; a mask (i1) is taken to be for words."""
     bits = bit_width(element)
     return 32 if bits == 1 else bits
 
 
 @rule(arith.ConstantOp)
 def lower_constant(op: arith.ConstantOp, c: Converter) -> None:
-    """A splat is one register that serves everywhere."""
+    """Makes one register of a splat constant, which serves everywhere."""
     if not is_vector(op.results[0]):
         return
     value = splat_value(op.value)
@@ -50,7 +50,7 @@ def lower_constant(op: arith.ConstantOp, c: Converter) -> None:
 def splat_scalar(
     scalar: SSAValue, layout: VectorLayout, shape: tuple[int, ...], c: Converter
 ) -> SSAValue:
-    """A grid in replicated `layout` whose every element is `scalar`."""
+    """A grid in the replicated `layout` whose elements are all `scalar`."""
     element = scalar.type
     register = vector_of(element, register_shape(layout.bits))
     one = c.emit(vector.BroadcastOp(scalar, register))
@@ -59,7 +59,7 @@ def splat_scalar(
 
 @rule(tpu.PrngRandomBitsOp)
 def lower_random_bits(op: tpu.PrngRandomBitsOp, c: Converter) -> None:
-    """Fresh bits for every register of the grid, in grid order."""
+    """Makes new random bits for every register of the grid, in grid order."""
     shape, element = shape_of(op.results[0].type), element_of(op.results[0])
     if bit_width(element) != 32:
         raise c.unsupported(
@@ -77,9 +77,9 @@ def lower_random_bits(op: tpu.PrngRandomBitsOp, c: Converter) -> None:
 
 @rule(tpu.IotaOp)
 def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
-    """Per register the iota of the register plus a multiple of its position in the grid.
+    """Adds, in each register, a multiple of its position in the grid to the iota of a register.
 
-    The listed dimensions count row-major; each contributes its coordinate times the product of the
+    The listed dimensions count row-major: each contributes its coordinate times the product of the
     extents listed after it.
     """
     shape, element = shape_of(op.results[0].type), element_of(op.results[0])
@@ -110,7 +110,7 @@ def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
 def coordinate(
     dim: int, rank: int, layout: VectorLayout, kind: VectorType[Attribute], c: Converter
 ) -> SSAValue:
-    """A grid whose elements are their coordinate along logical dimension `dim`.
+    """A grid whose elements are their coordinates along logical dimension `dim`.
 
     `layout` holds 32-bit elements in native tiles, with element 0 at the first place along `dim`.
     """

@@ -1,6 +1,6 @@
-"""Structured control flow that carries vectors: carried values are grids (`carried.py`).
+"""Structured control flow that carries vectors: carried values become grids (`carried.py`).
 
-Masks cross the borders of regions as 0 and 1 in words, for mask registers are not carried.
+Masks cross the borders of regions as words of 0 and 1, because mask registers are not carried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Borders = Sequence[VectorLayout | None]
 def _layouts(
     values: Sequence[SSAValue], borders: Borders
 ) -> list[tuple[SSAValue, VectorLayout | None]]:
-    """Every one of `values` with its layout if it is a vector; `borders` are those of the last."""
+    """Each of `values` with its layout, None if it is no vector; `borders` has the layouts of the
+    last ones."""
     lead = len(values) - len(borders)
     known = [borders[k - lead] if k >= lead and borders else None for k in range(len(values))]
     return [
@@ -51,6 +52,7 @@ def _sent(values: Sequence[SSAValue], borders: Borders, c: Converter) -> list[SS
 
 
 def _in_border(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
+    """The grid of `value` in `layout`, a mask as words of 0 and 1."""
     if not is_mask(value):
         return c.in_layout(value, layout)
     mask = mask_in_layout(value, layout, c)
@@ -59,7 +61,8 @@ def _in_border(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
 
 
 def _receive(old: SSAValue, new: SSAValue, layout: VectorLayout, c: Converter) -> None:
-    """Records that `new` stands for vector `old` inside or behind a region."""
+    """Records that `new` is vector `old` inside or after a region; words of a mask are compared
+    with 0."""
     if not is_mask(old):
         c.define(old, new, layout)
         return
@@ -77,7 +80,7 @@ def _receive(old: SSAValue, new: SSAValue, layout: VectorLayout, c: Converter) -
 
 @rule(scf.ForOp, scf.IfOp, scf.WhileOp, scf.IndexSwitchOp, tpu.RegionOp, tpu.TraceOp)
 def lower_structured(op: Operation, c: Converter) -> None:
-    """The same operation over grids; without carried vectors only its regions change."""
+    """Rebuilds the operation with grids; without carried vectors only its regions are converted."""
     values = [*op.operands, *op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
     if not any(is_vector(v) for v in values):
         for region in op.regions:
@@ -127,5 +130,5 @@ def _rebuilt(old: Block, c: Converter) -> Block:
 
 @rule(scf.YieldOp, scf.ConditionOp, tpu.YieldOp, func.ReturnOp)
 def lower_terminator(op: Operation, c: Converter) -> None:
-    """Yields the grids of the vectors."""
+    """Passes on the grids of vectors."""
     op.operands = _sent(op.operands, c.borders[-1] if c.borders else (), c)

@@ -63,19 +63,21 @@ rule = _RULES.rule
 class Converter(Insertion):
     """Walks one function and replaces vectors by grids; rules read and define values through it.
 
-    New operations go in front of the operation under conversion, which stays until the end as the
-    anchor behind which later changes of the layout of its results are placed; so a value that is
-    wanted in one more layout pays for it once.
+    New operations are inserted before the operation under conversion. That one stays until the end:
+    it marks the place after which later changes of layout of its results are inserted. A value that
+    is wanted in one more layout is thus moved once.
     """
 
     def __init__(self, target: Target, *, dense: bool = False, spread_carries: bool = True) -> None:
+        """`dense` and `spread_carries` are choices that `filling.py` tries both ways (see the
+        attributes)."""
         self.target = target
         self.dense = dense
         """Whether small tiles of memory fill the registers that are loaded (`dense.py`)."""
         self.spread_carries = spread_carries
         """Whether what comes from reductions crosses the borders of regions as they leave it."""
         self.spreads_carries = False
-        """Whether something did."""
+        """Whether a value did so in another layout than the native one."""
         self.borders: list[tuple[VectorLayout | None, ...]] = []
         """What the regions under conversion yield (`carried.borders`), the outermost first."""
         self.costs = Costs.of(target)
@@ -90,7 +92,11 @@ class Converter(Insertion):
         self.moves: dict[SSAValue, Moved] = {}
 
     def run(self, function: func.FuncOp) -> None:
-        """Converts the body of `function`; kernels and index maps take no vectors."""
+        """Converts the body of `function`.
+
+        Raises `Unsupported` if it takes vectors, which kernels and index maps do not, and for
+        operations without a rule.
+        """
         if any([is_vector(argument) for argument in function.args]):
             raise self.unsupported(
                 function,
@@ -120,6 +126,7 @@ class Converter(Insertion):
             self._operation(op)
 
     def _operation(self, op: Operation) -> None:
+        """Converts one operation by its rule; operations without vectors and regions stay."""
         if not op.regions and not any([is_vector(v) for v in (*op.operands, *op.results)]):
             return
         chosen = _RULES.of.get(type(op))
@@ -180,7 +187,8 @@ class Converter(Insertion):
         return self._values[value].layout == layout or (value, layout) in self._relayouts
 
     def served(self, value: SSAValue, layout: VectorLayout) -> SSAValue | None:
-        """The grid of `value` in `layout` if it needs no movement: it is there, or offered."""
+        """The grid of `value` in `layout` if that needs no movement: it is there already, or
+        offered."""
         held = self._values[value]
         if held.layout == layout:
             return held.grid
@@ -196,29 +204,31 @@ class Converter(Insertion):
         return grid
 
     def offer(self, value: SSAValue, make: Offer) -> None:
-        """Says that `make(layout)` gives `value` in other layouts without moving it, or None."""
+        """Offers `value` in other layouts: `make(layout)` gives it without moving it, or None."""
         self._offers[value] = make
 
     def offer_smaller(self, value: SSAValue, offer: Smaller) -> None:
-        """Says how to compute `value` in layouts where moving what it is made of is cheaper."""
+        """Offers `value` in layouts in which moving its operands, instead of itself, is cheaper."""
         self._smaller[value] = offer
 
     def smaller(self, value: SSAValue) -> Smaller | None:
-        """What was offered with `offer_smaller`."""
+        """The offer that was made with `offer_smaller`."""
         return self._smaller.get(value)
 
     def offer_form(self, form: str, value: SSAValue, make: Callable[..., SSAValue | None]) -> None:
-        """Says that `make(layout, ...)` gives another `form` of `value`, or None. The forms:
+        """Offers another `form` of `value`, which `make(layout, ...)` gives, or None. The forms are
 
-        `words`: the i32 words of packed `value`, with fewer rows. `filled`: `value` with its last
-        row repeated in the rows of padding behind it. `rows`: its rows in another order.
-        `stacked`: registers shared by neighbours along the last leading dimension. `mask`: a mask
-        for packed data.
+        * `words`: the i32 words of packed `value`, with fewer rows;
+        * `filled`: `value` with its last row repeated in the rows of padding after it;
+        * `rows`: its rows in another order;
+        * `stacked`: registers shared by neighbours along the last leading dimension;
+        * `flat rows`: a register for each row of words of a one-dimensional value;
+        * `mask`: a mask for packed data.
         """
         self._forms[form, value] = make
 
     def offers(self, form: str, value: SSAValue) -> bool:
-        """Whether `form` of `value` may be had."""
+        """Whether `form` of `value` is offered."""
         return (form, value) in self._forms
 
     def form(self, form: str, value: SSAValue, *wanted: object) -> SSAValue | None:
@@ -238,7 +248,8 @@ class Converter(Insertion):
         return Tiled(relayout(held, layout, self), layout, held.shape)
 
     def place(self, value: SSAValue, place: Block | Operation) -> None:
-        """Says that carried vector `value` now lives in a block, or from an operation on."""
+        """Says that carried vector `value` is defined at the start of a block, or by an
+        operation."""
         self._places[value] = place
 
     def _behind(self, value: SSAValue) -> Operation:
@@ -252,10 +263,11 @@ class Converter(Insertion):
     def spread(
         self, value: SSAValue, lift: Callable[[], Tiled], rank: int, layout: VectorLayout
     ) -> SSAValue:
-        """`value` in `layout` with unit dimensions in front up to `rank`, which `lift` gives it.
+        """`value` in `layout`, with dimensions of size 1 in front up to `rank`, which `lift` gives
+        it.
 
-        Kept with the value, so that a row or column spread once serves all its broadcasts; what
-        `lift` emits stands there as well.
+        The result is kept with the value, so that a row or column that is replicated once serves
+        all its broadcasts.
         """
         if rank == len(self._values[value].shape):
             return self.in_layout(value, layout)
@@ -266,7 +278,10 @@ class Converter(Insertion):
         return self._spread[key]
 
     def move(self, move: Move, sources: Sequence[SSAValue]) -> SSAValue:
-        """Emits the cheapest plan of `move` on the grids `sources`."""
+        """Emits the cheapest plan of `move` on the grids `sources`, and returns the moved grid.
+
+        Raises `Unsupported` if there is none.
+        """
         try:
             planned = plan(move, self.costs)
         except Unsupported as error:
@@ -278,9 +293,9 @@ class Converter(Insertion):
     # Operations.
 
     def emit(self, op: Operation) -> SSAValue:
-        """Inserts `op` in front of the operation under conversion and returns its first result.
+        """Inserts `op` before the operation under conversion and returns its first result.
 
-        What only renames registers, and renames none, is left out: its operand is returned.
+        A renaming that keeps all registers in place is left out: its operand is returned.
         """
         if isinstance(op, Renaming) and op.keeps_all:
             value = op.value
@@ -322,12 +337,12 @@ class Converter(Insertion):
         return self.emit(arith.ConstantOp(IntegerAttr(value, 32)))
 
     def native(self, value: SSAValue) -> VectorLayout:
-        """The layout that most operations want: native tiles, element 0 in the corner."""
+        """The layout that most operations need: native tiles, element 0 in the corner."""
         held = self._values[value]
         return VectorLayout.native(len(held.shape), held.layout.bits)
 
     def mask_bits(self, value: SSAValue) -> int:
-        """Element bits of `value`; of a mask, those of the data that it governs."""
+        """Bits of an element of `value`; of a mask, those of the data that it is for."""
         held = self._values.get(value)
         return held.layout.bits if held is not None else bit_width(element_of(value))
 

@@ -1,4 +1,4 @@
-"""Elementwise operations: operands agree on a layout, then one operation serves the whole grid."""
+"""Elementwise operations: operands meet in one layout, and one operation serves the whole grid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pallasite.passes.insertion import alike
 
 
 def elementwise_kinds() -> list[type[Operation]]:
-    """Every elementwise operation of `arith` and `math` with one result, and those of `tpu`."""
+    """The elementwise operations of `arith` and `math` with one result, and those of `tpu`."""
     kinds: list[type[Operation]] = []
     for module in (arith, math):
         kinds += [
@@ -47,14 +47,17 @@ CASTS: tuple[type[Operation], ...] = (
     arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp,
     arith.ScalingExtFOp, arith.ScalingTruncFOp,
 )  # fmt: skip
-"""Operations that may change the width of elements, and so the packing: another family."""
+"""Operations that may change the width of elements, and with it the packing (`casts.py`)."""
 _STORES = (vector.StoreOp, tpu.VectorStoreOp)
-"""Their first operand is what they store."""
+"""Operations whose first operand is stored."""
 
 
 @rule(*elementwise_kinds())
 def lower_elementwise(op: Operation, c: Converter) -> None:
-    """The same operation on grids; scalar operands (a select's condition) stay as they are."""
+    """Lowers an elementwise operation; scalar operands, such as the condition of a select, stay.
+
+    Raises `Unsupported` if operands have different widths.
+    """
     if not op.results or not is_vector(op.results[0]):
         return
     if isinstance(op, arith.CmpiOp) and lower_position_mask(op, c):
@@ -80,8 +83,7 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
     )
     if len(alike) < len(values):
         layout = spelled_out(layout, vectors[0].shape)
-        # Masks are packed row block by row block, which needs tiles of whole registers, or tile by
-        # tile.
+        # Masks are packed row block by row block, which needs native tiles, or tile by tile.
         if not (layout.is_native or packs_tiles(layout)):
             layout = VectorLayout.native(len(vectors[0].shape), width)
     lower_in_layout(op, layout, c)
@@ -89,11 +91,12 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
 
 @lru_cache(maxsize=1)
 def _by_element() -> frozenset[type[Operation]]:
+    """Operations whose results depend on single elements of their operands."""
     return frozenset((*elementwise_kinds(), *CASTS))
 
 
 def only_stored(value: SSAValue) -> bool:
-    """Whether `value` and what is computed of its elements are stored and used for nothing else."""
+    """Whether `value`, and what is computed from it elementwise, is only stored."""
     seen, left = {value}, [value]
     while left:
         for use in left.pop().uses:
@@ -110,9 +113,11 @@ def only_stored(value: SSAValue) -> bool:
 
 
 def _mask_bits(result: SSAValue, masks: Sequence[Tiled]) -> set[int]:
-    """The width of the data that masks govern together: splats of masks fit any. Masks of words
-    are packed, which takes less than to unpack others, if nothing but packed data needs the
-    `result`; else masks of different widths meet as masks of words."""
+    """The width of the data for which masks can meet; one that is the same everywhere suits any.
+
+    Masks of words are packed if only packed data needs the `result`, as that takes less than to
+    unpack others. Other masks of different widths meet as masks of words.
+    """
     every = {mask.layout.bits for mask in masks}
     found = {mask.layout.bits for mask in masks if not is_one_value(mask)} or {max(every)}
     if len(found) == 1:
@@ -131,6 +136,7 @@ def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:
 
 
 def _cloned(op: Operation, layout: VectorLayout, c: Converter) -> SSAValue:
+    """`op` on the grids of its operands in `layout`."""
     operands: list[SSAValue] = [
         (mask_in_layout(v, layout, c) if is_mask(v) else c.in_layout(v, layout))
         if is_vector(v)
@@ -143,7 +149,8 @@ def _cloned(op: Operation, layout: VectorLayout, c: Converter) -> SSAValue:
 
 
 def _moves_alone(op: Operation, c: Converter) -> bool:
-    """Whether `op` computes data from one vector and values that are the same everywhere."""
+    """Whether `op` computes data from one vector, and otherwise values that are the same
+    everywhere."""
     if any(is_mask(v) for v in (*op.operands, *op.results)):
         return False
     vectors = {v for v in op.operands if is_vector(v)}
@@ -152,7 +159,7 @@ def _moves_alone(op: Operation, c: Converter) -> bool:
 
 @dataclass(frozen=True)
 class _InFewerRegisters:
-    """An operation after its operand has moved, where that leaves it less to do."""
+    """Offers the result of `op` in layouts of fewer registers: the operand is moved before."""
 
     op: Operation
     layout: VectorLayout
@@ -168,4 +175,5 @@ class _InFewerRegisters:
         return count + sum(moving_cost(v, layout, self.converter) for v in vectors)
 
     def make(self, layout: VectorLayout) -> SSAValue:
+        """The result of `op` in `layout`."""
         return _cloned(self.op, layout, self.converter)
