@@ -35,7 +35,7 @@ def meet(
 
     The operands' own layouts are the candidates, those of few registers first. The cost of a
     candidate is what it takes to move all operands there, plus `USES` for each of its registers:
-    computing the result and using it once. A result that is `only_stored` need not be replicated
+    the result is computed, and used once. A result that is `only_stored` need not be replicated
     along an axis.
     """
     operands = [c.tiled(value) for value in values]
@@ -51,7 +51,7 @@ def meet(
     for layout in sorted(candidates, key=lambda layout: layout.register_count(shape)):
         cost = USES * float(layout.register_count(shape))
         for value in dict.fromkeys(values):
-            # Plans of large movements take longest, and where they are not needed nobody asks.
+            # Planning large movements is slow: stop as soon as the candidate is too expensive.
             if cost >= least:
                 break
             if fuller and c.tiled(value).layout == layout:
@@ -63,7 +63,7 @@ def meet(
 
 
 def moving_cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
-    """The register operations, weighted as in the planner, that bring `value` to `layout`."""
+    """The register operations, weighted as in the planner, that give `value` in `layout`."""
     held = c.tiled(value)
     if is_free(held, layout) or c.is_held(value, layout):
         return 0.0
@@ -99,10 +99,10 @@ def _fuller(values: Sequence[SSAValue], bits: int, c: Converter) -> list[VectorL
 
 
 def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
-    """The layout in which `operands` meet if some of them are no values of the kernel, so that the
-    cost of moving them is not known.
+    """The layout in which `operands` meet, some of which are no vectors of the kernel.
 
-    The first layout with the most registers decides which dimensions lie on sublanes and lanes.
+    The cost of moving these is not known, so the layout with the most registers, the first of
+    these, decides which dimensions lie on sublanes and lanes.
     """
     layouts = [o.layout for o in operands]
     leader = max(layouts, key=lambda layout: layout.register_count(operands[0].shape))
@@ -132,12 +132,12 @@ def _candidates(
 def _led(
     leader: VectorLayout, operands: Sequence[Tiled], bits: int, only_stored: Callable[[], bool]
 ) -> VectorLayout:
-    """The layout in which operands meet that assign their dimensions as `leader` does.
+    """The layout in which operands meet if dimensions are assigned to axes as in `leader`.
 
-    An axis stays replicated if all operands with this assignment have it so, splats aside. It also
-    does if the dimension has size 1 and one of them, not a splat, has it replicated: replicating a
-    column later would cost more than replicating the others now, unless the result is
-    `only_stored`. Different offsets meet at 0.
+    Only operands with the same assignment count. An axis stays replicated if all of them, splats
+    aside, have it so. It also does if the dimension has size 1 and one of them, not a splat, has it
+    replicated: replicating a column later would cost more than replicating the others now, unless
+    the result is `only_stored`. Different offsets meet at 0.
     """
     shape = operands[0].shape
     rows, columns = leader.extents(shape)
@@ -146,17 +146,21 @@ def _led(
     row = _common([layout.row for layout in alike], rows, only_stored)
     column = _common([layout.column for layout in alike], columns, only_stored)
     layout = VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)
-    # Somebody with other dimensions on these axes may vary where the leader does not.
+    # An operand with other dimensions on these axes may vary where the leader does not.
     return spelled_out(layout, shape) if len(placed) < len(operands) else layout
 
 
 def _axes(layout: VectorLayout) -> tuple[int | None, int | None, int]:
+    """The dimensions on sublanes and lanes, and the rows of tiles: what operands with one
+    assignment share."""
     return layout.sublane_dim, layout.lane_dim, layout.tile_rows
 
 
 def _common(
     offsets: Sequence[int | None], extent: int, only_stored: Callable[[], bool]
 ) -> int | None:
+    """The offset of element 0 along an axis of `extent` elements in which all `offsets` meet; None
+    if replicated."""
     concrete = {o for o in offsets if o is not None}
     if not concrete or (extent == 1 and None in offsets and not only_stored()):
         return None

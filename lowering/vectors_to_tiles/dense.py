@@ -1,14 +1,15 @@
 """Registers that are full of small tiles of memory, side by side.
 
 Where memory has tiles of few rows (4 of f32, 8 of bf16), those of one row of tiles follow each
-other, so one access takes as many as a register holds:
+other, so one access takes as many tiles as a register holds:
 
     %v = vector.load %x[0, 0] : memref<4x512xf32, tiled<(4,128),[4,1]>>, vector<4x512xf32>
 becomes
     %v = tpu.load %x[0, 0] {grid.steps = array<i64: 4, 256>} : ..., vector<1x2x8x128xf32>
 
-Both stand for the same value, in layouts with tiles of 8 and of 4 rows. Work on single elements is
-half as much in the second; what looks along rows or lanes is mostly done in the first.
+With one tile per register it would take 4 registers. Elementwise work is half as much in this
+layout (`tile_rows` 4); operations along rows or lanes are mostly done with one tile per register.
+`filling.py` chooses.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def is_storable(plan: Access, shape: Sequence[int]) -> bool:
 
 
 def sublanes_of(plan: Access, rows: tuple[int, int], columns: tuple[int, int]) -> list[bool]:
-    """The sublanes of a register that hold rows and columns of its block in two ranges."""
+    """For each sublane of a register, whether it holds some of the `rows` and `columns`, two ranges
+    of its block."""
     p = plan.layout.packing
     unit = plan.layout.tile_rows // p
     first, last = columns[0] // LANES, -(-columns[1] // LANES)
@@ -45,7 +47,8 @@ def sublanes_of(plan: Access, rows: tuple[int, int], columns: tuple[int, int]) -
 def columns_mask(
     layout: VectorLayout, columns: tuple[int, int], blocks: Sequence[int], c: Converter
 ) -> SSAValue:
-    """A mask of the words of all registers of `blocks` that hold columns in the range `columns`."""
+    """A mask, for all registers of `blocks`, of the words that hold columns in the range
+    `columns`."""
     mask = lanes_mask(layout, columns, blocks, c)
     unit = layout.tile_rows // layout.packing
     first, last = columns[0] // LANES * unit, -(-columns[1] // LANES) * unit
@@ -59,7 +62,10 @@ def columns_mask(
 def lanes_mask(
     layout: VectorLayout, columns: tuple[int, int], blocks: Sequence[int], c: Converter
 ) -> SSAValue | None:
-    """The same, of columns of the tiles that hold some; None if that is all of them."""
+    """A mask of the lanes of columns in the range `columns`, in tiles that have some of them.
+
+    None if all lanes of these tiles are in the range. Tiles outside of the range may be set or not.
+    """
     low, high = columns
     unit = layout.tile_rows // layout.packing
     if low % LANES == 0 and high % LANES == 0:
@@ -71,7 +77,7 @@ def lanes_mask(
     else:
         tiles = SUBLANES // unit
         if low % LANES:
-            # What lies before the first tile and behind the last is not stored.
+            # Tiles before the first and after the last are not stored, so their mask is free.
             last = low // LANES + 1 if whole or high % LANES else tiles
             boxes.append((0, last * unit, low % LANES, LANES))
         if high % LANES:
@@ -88,6 +94,7 @@ def lanes_mask(
 
 
 def _box(box: tuple[int, int, int, int], c: Converter) -> SSAValue:
+    """The mask of a register that is set in the sublanes and lanes of `box`."""
     first, last, low, high = box
     bounds = [c.constant_index(n) for n in (first, low, last, high)]
     made = tpu.CreateMaskOp.create(

@@ -1,6 +1,5 @@
-"""What argmax and argmin look for: extrema of several registers and their positions, without those
-within a register.
-"""
+"""Extrema of several registers and their positions, for argmax and argmin; `reduce_index.py` looks
+within registers."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ from pallasite.passes.two_values import Number, neutral_value
 
 @dataclass(frozen=True)
 class Extremum:
-    """The kind of extremum, the greatest or the least; as in JAX, NaN counts as more extreme than
-    any number."""
+    """The kind of extremum: greatest or least. As in JAX, NaN is more extreme than any number."""
 
     c: Converter
     greatest: bool
@@ -26,6 +24,7 @@ class Extremum:
 
     @property
     def _kind(self) -> str:
+        """The kind of `vector.multi_reduction` that computes the extremum."""
         return "maximumf" if self.greatest else "minimumf"
 
     @property
@@ -35,14 +34,14 @@ class Extremum:
 
     @property
     def neutral(self) -> Number:
-        """What is not better than any element."""
+        """A number that is not better than any element."""
         return neutral_value(self._kind)
 
     def worse(self, value: SSAValue, other: SSAValue) -> SSAValue:
-        """Where `other` is better than `value`; nothing is better than NaN.
+        """A mask that is true where `other` is better than `value`; nothing is better than NaN.
 
-        A number is worse if it is not at least as good, and not being at least as good is all that
-        a NaN has in common with that: one comparison without the other.
+        A number is worse if it is not at least as good as the other one. A NaN is neither at least
+        as good nor a number, so the exclusive or of these two comparisons tells.
         """
         if self.numbers:
             return self.c.emit(arith.CmpfOp(value, other, "olt" if self.greatest else "ogt"))
@@ -51,9 +50,10 @@ class Extremum:
         return self.c.emit(arith.XOrIOp(good, number))
 
     def first(self, value: SSAValue, dim: int, step: int) -> tuple[SSAValue, SSAValue]:
-        """The extrema along grid dimension `dim`, and the first places that hold them, as i32.
+        """The extrema along grid dimension `dim`, and the positions (i32) of the first registers
+        that hold them.
 
-        Both grids have extent 1 along `dim`, where places are `step` apart.
+        Both grids have extent 1 along `dim`. A position is the number of the register times `step`.
         """
         kind = KINDS[self._kind][0].name
         found = grid.FirstExtremumOp(value, dim, step, kind, numbers=self.numbers)

@@ -23,8 +23,8 @@ def is_mask(value: SSAValue) -> bool:
 
 
 def governed(mask: SSAValue) -> set[int]:
-    """The bit widths of the data that are selected by `mask`, or by masks that are computed from
-    it; 32 for any other use."""
+    """The widths, in bits, of the data that `mask`, or a mask computed from it, selects; 32 for any
+    other use."""
     widths, seen, left = set[int](), {mask}, [mask]
     while left:
         for use in left.pop().uses:
@@ -78,14 +78,14 @@ def mask_in_layout(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAVa
 
 
 def packs_tiles(layout: VectorLayout) -> bool:
-    """Whether masks of words become masks of packed data whose registers hold several tiles."""
+    """Whether masks of words can be packed for `layout`: half words, in tiles of at most 8 rows."""
     return layout.bits == 16 and layout.tile_rows <= SUBLANES and None not in (
         layout.row, layout.column, layout.sublane_dim
     )  # fmt: skip
 
 
 def _packed_tiles(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
-    """A mask of words for half words in small tiles, which neighbours become in one register."""
+    """A mask of words as one of half words in small tiles: neighbouring registers become one."""
     shape = c.tiled(value).shape
     wide = VectorLayout(32, layout.sublane_dim, layout.lane_dim, layout.row, 0, layout.tile_rows)
     assert layout.column is not None
@@ -96,6 +96,7 @@ def _packed_tiles(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAVal
 
 
 def _pack(halves: list[SSAValue], kind: Attribute, c: Converter) -> SSAValue:
+    """Two masks of words as one of half words, of type `kind`."""
     made = tpu.PackVmskOp.create(
         operands=halves,
         result_types=[kind],
@@ -105,7 +106,8 @@ def _pack(halves: list[SSAValue], kind: Attribute, c: Converter) -> SSAValue:
 
 
 def _unpacked(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
-    """A mask of packed elements for words: 1 and 0 in the packed width, widened and compared."""
+    """A mask of packed elements as one of words: integers 1 and 0 of their width, widened and
+    compared."""
     from pallasite.lowering.vectors_to_tiles.casts import widen
 
     kind = grid_type(held.layout, held.shape, IntegerType(held.layout.bits))
@@ -118,7 +120,8 @@ def _unpacked(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
 
 
 def _packed(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
-    """A mask of words or half words for bytes: numbers of their width, packed and compared."""
+    """A mask of words or half words as one of bytes: integers of their width, narrowed and
+    compared."""
     from pallasite.lowering.vectors_to_tiles.casts import narrow
 
     held = c.tiled(value)

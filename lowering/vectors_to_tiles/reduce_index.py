@@ -1,4 +1,4 @@
-"""argmax and argmin: where the extremum is along one dimension, and the first place of several."""
+"""argmax and argmin: the first position of the extremum along one dimension."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from pallasite.passes.never_nan import never_nan
 
 @rule(tpu.ReduceIndexOp)
 def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
-    """argmax and argmin: the extremum, then the least coordinate that attains it.
+    """Finds the extremum, and then the least coordinate that attains it.
 
-    As in JAX, NaN is more extreme than any number: `best` is NaN as soon as an element is.
+    As in JAX, NaN is more extreme than any number: the first NaN is found if there is one. Raises
+    `Unsupported` for elements that are not 32 bits wide.
     """
     result = op.results[0]
     held = native_operand(op.operands[0], c)
     axis = op.axis.value.data
-    # Positions vary even where all values are equal, and count from element 0.
+    # Positions differ even where all values are equal, and count from element 0.
     placed = spelled_out(held.layout, held.shape)
     placed = placed.with_offsets(
         0 if axis == placed.sublane_dim else placed.row,
@@ -69,8 +70,9 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
 def _first_within(held: Tiled, sought: Extremum, within: int, c: Converter) -> SSAValue:
     """The first coordinate of the extremum along the rows (`within` 0) or the lanes (1).
 
-    The extrema of whole registers and where they are, then the extremum of each register's sublanes
-    or lanes, and of the coordinates that attain it the least.
+    For each sublane and lane, the extremum of all registers and the first register that has it are
+    found. Then each register is reduced: to its extremum, and to the least of the coordinates that
+    attain it.
     """
     layout, rank = held.layout, len(held.shape)
     dim = len(layout.leading_dims(rank)) + within
@@ -90,10 +92,10 @@ def _first_within(held: Tiled, sought: Extremum, within: int, c: Converter) -> S
 
 
 def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, sought: Extremum, c: Converter) -> None:
-    """The first lane of the extremum in one operation per register.
+    """The first lane of the extremum, by the one operation that finds it in a register.
 
-    Of two registers side by side the second one only counts where it beats every lane of the
-    first, so that of equal values the first is found.
+    Of two registers side by side, an element of the second one counts only where it is better than
+    every element of the first, so that of equal elements the first is found.
     """
     axis = op.axis.value.data
     rank = len(held.shape)
@@ -124,7 +126,7 @@ def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, sought: Extremum, c: Conv
 
 
 def _masked(held: Tiled, sought: Extremum, within: int, c: Converter) -> SSAValue:
-    """`held` with nothing better than an element in the padding along its rows or its lanes."""
+    """`held` with the neutral number in the padding along its rows (`within` 0) or lanes (1)."""
     layout = held.layout
     offset = (layout.row, layout.column)[within]
     if offset is None:

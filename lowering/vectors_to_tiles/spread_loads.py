@@ -1,4 +1,4 @@
-"""Rows of loaded registers that are only wanted in all sublanes are loaded so.
+"""Rows of loaded registers that are only wanted replicated are loaded into all sublanes.
 
     %x = tpu.load %a[%c0, %c0] sublanes [...] : memref<8x128xf32, ...>, vector<1x1x8x128xf32>
     %y = tpu.sublane_shuffle %x, %x, [3, 3, 3, 3, 3, 3, 3, 3] : ...
@@ -26,7 +26,7 @@ from pallasite.passes.insertion import alike, insert_before
 
 
 def load_spread_rows(function: func.FuncOp) -> None:
-    """Rewrites the loads of `function` whose registers nobody wants as they are."""
+    """Rewrites the loads of `function` whose registers are only replicated row by row."""
     for op in of_kind(function, tpu.LoadOp):
         _spread(op)
     for block in function.body.blocks:
@@ -34,6 +34,7 @@ def load_spread_rows(function: func.FuncOp) -> None:
 
 
 def _spread(op: tpu.LoadOp) -> None:
+    """Replaces the load `op` by one for each row, if all its uses replicate a row."""
     shuffles: list[tpu.SublaneShuffleOp] = []
     if not _shuffles_of(op.result, shuffles):
         return
@@ -50,7 +51,7 @@ def _spread(op: tpu.LoadOp) -> None:
 
 
 def _shuffles_of(value: SSAValue, shuffles: list[tpu.SublaneShuffleOp]) -> bool:
-    """Collects the shuffles of a loaded value; False if anything else uses it."""
+    """Collects the shuffles of a loaded value, renamed or not; False if anything else uses it."""
     for use in value.uses:
         op = use.operation
         if isinstance(op, tpu.SublaneShuffleOp):
@@ -61,7 +62,7 @@ def _shuffles_of(value: SSAValue, shuffles: list[tpu.SublaneShuffleOp]) -> bool:
 
 
 def _row_of(op: tpu.SublaneShuffleOp) -> int | None:
-    """The row that `op` puts into every sublane."""
+    """The row that `op` copies into every sublane, None if it does something else."""
     rows = set(_numbers(op.pattern))
     row = rows.pop()
     if rows or (op.lhs is not op.rhs and row >= SUBLANES):
@@ -70,8 +71,10 @@ def _row_of(op: tpu.SublaneShuffleOp) -> int | None:
 
 
 def _last_row(op: tpu.LoadOp) -> int | None:
-    """The last row of a register of words that memory has for all registers of `op`; None if rows
-    do not follow each other in whole tiles, or some of them may leave the ref."""
+    """The last row of a register of words that memory has for all registers of `op`.
+
+    None if rows do not follow each other in whole tiles, or if some of them may leave the ref.
+    """
     split, steps = split_grid(op.result.type), op.attributes.get(STEPS)
     tiling = tiling_of(op.base.type)
     row = constant_of(op.indices[-2]) if len(op.indices) > 1 else None
@@ -91,11 +94,12 @@ def _last_row(op: tpu.LoadOp) -> int | None:
 
 
 def _numbers(attribute: Attribute) -> list[int]:
+    """The integers of an array attribute."""
     return [int(n) for n in cast("DenseArrayBase[Any]", attribute).get_values()]
 
 
 def _load(op: tpu.LoadOp, row: int) -> SSAValue:
-    """Row `row` in every sublane of the registers of `op`."""
+    """A load of row `row` into every sublane of the registers of `op`."""
     at = arith.ConstantOp(IntegerAttr(row, IndexType()))
     indices = [*op.indices[:-2], at.result, op.indices[-1]]
     made = tpu.LoadOp.create(
@@ -112,7 +116,7 @@ def _load(op: tpu.LoadOp, row: int) -> SSAValue:
 
 
 def _renamed(value: SSAValue, old: SSAValue, new: SSAValue, place: Operation) -> SSAValue:
-    """`new` under the names that make `value` of `old`, in front of `place`."""
+    """`new`, renamed as `value` is renamed from `old`, inserted before `place`."""
     if value is old:
         return new
     owner = value.owner

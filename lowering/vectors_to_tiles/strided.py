@@ -1,7 +1,7 @@
-"""Strided loads and stores: the distance between rows goes into the sublane stride.
+"""Strided loads and stores: the distance between rows becomes the sublane stride.
 
-Rows of packed types share words, so a packed load takes every row of its span and leaves the choice
-to a planned move.
+Rows of packed types share words, so a packed load loads every row of its span, and a planned move
+selects the wanted ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def strided_access(
     op: Operation, memref: SSAValue, indices: Sequence[SSAValue], strides: Sequence[int],
     shape: tuple[int, ...], c: Converter,
 ) -> Access:  # fmt: skip
-    """The access of rows of words `strides[-2]` apart, of packed types of neighbouring rows."""
+    """The access of rows `strides[-2]` apart; other strides count positions of leading dimensions.
+
+    Raises `Unsupported` if rows are apart and memory is not tiled by single rows.
+    """
     plan = access(op, memref, indices, shape, c)
     if strides[-2] != 1 and not plan.single_rows:
         raise c.unsupported(
@@ -48,6 +51,7 @@ def strided_access(
 def _strides(
     op: tpu.StridedLoadOp | tpu.StridedStoreOp, value: SSAValue, c: Converter
 ) -> list[int]:
+    """The strides of `op`; raises `Unsupported` if lanes are apart, too."""
     strides = [int(s) for s in op.strides.get_values()]
     if len(strides) < 2 or strides[-1] != 1:
         raise c.unsupported(
@@ -60,7 +64,7 @@ def _strides(
 
 @rule(tpu.StridedLoadOp)
 def lower_strided_load(op: tpu.StridedLoadOp, c: Converter) -> None:
-    """A load whose sublanes lie `stride` rows apart."""
+    """Loads sublanes that are `stride` rows apart."""
     result, indices = op.results[0], list(op.indices)
     strides, shape, element = _strides(op, result, c), shape_of(result.type), element_of(result)
     if bit_width(element) == 32 or strides[-2] == 1:
@@ -80,7 +84,7 @@ def lower_strided_load(op: tpu.StridedLoadOp, c: Converter) -> None:
 
 @rule(tpu.StridedStoreOp)
 def lower_strided_store(op: tpu.StridedStoreOp, c: Converter) -> None:
-    """A store whose sublanes lie `stride` rows apart."""
+    """Stores sublanes that are `stride` rows apart; raises `Unsupported` for packed rows."""
     strides = _strides(op, op.value, c)
     if bit_width(element_of(op.value)) != 32 and strides[-2] != 1:
         raise c.unsupported(
