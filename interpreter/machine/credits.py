@@ -30,19 +30,19 @@ class Credit:
     issuer: int
     """The core that signals, or starts the transfer."""
     clock: Clock
-    """Of the issuer at that time."""
+    """The clock of the issuer at that time."""
     location: SourceLocation | None
     uses: list[tuple[Use, History]] | None = None
-    """What has ended once a transfer has added it; None for a signal."""
+    """The accesses of a transfer that have ended once it adds the credit; None for a signal."""
     ordered: bool = False
-    """Of a transfer: it comes before all that its issuer sends there later."""
+    """Whether it is of a transfer that arrives before all that its issuer sends there later."""
     landed: bool = False
     number: int = 0
-    """Of all that came to the semaphore."""
+    """Its number among all credits to the semaphore."""
     time: int = 0
-    """Of the issuer's clock."""
+    """The time of the issuer's own clock."""
     behind: int = 0
-    """The sum of what can only come after it."""
+    """The sum of the amounts that can only arrive after it."""
 
     def precedes(self, later: Credit) -> bool:
         """Whether a credit that is issued later can only arrive after this one."""
@@ -52,11 +52,11 @@ class Credit:
 
 
 KEPT = 64
-"""Waits that are remembered of a semaphore which one core alone adds to."""
+"""Waits that are remembered for a semaphore to which a single core adds."""
 Key = tuple[int, int]
 """The numbers of a credit and of a wait of one semaphore."""
 Doubts = set[Key]
-"""Waits that take a credit only by luck."""
+"""Credits that a wait has taken only by chance, each with the wait."""
 
 
 @dataclass(eq=False, slots=True)
@@ -67,9 +67,10 @@ class _Taken:
     key: Key
     waiter: int
     time: int
-    """Of the waiter's clock before the wait."""
+    """The time of the waiter's clock before the wait."""
     spare: int
-    """How much more may come first before the wait could have ended without it; then below 0."""
+    """How much more may arrive first without the wait ending without the credit; below 0 it might
+    have."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Count:
 
     core: int
     time: int
-    """Of that core's clock."""
+    """The time of that core's clock."""
     location: SourceLocation | None
 
     def before(self, credit: Credit) -> bool:
@@ -91,25 +92,25 @@ class Credits:
     """All credits to one semaphore."""
 
     doubtful: Doubts
-    """Found by an earlier look at the same events."""
+    """Doubts of an earlier replay of the same events."""
     doubts: Doubts = field(default_factory=Doubts)
-    """Found now."""
+    """Doubts of this run or replay."""
     total: int = 0
-    """Of all that was issued."""
+    """The sum of all amounts that were issued."""
     landed: int = 0
     taken: int = 0
     issued: int = 0
     waits: int = 0
     waiter: int = -1
     location: SourceLocation | None = None
-    """Of the last wait."""
+    """The location of the last wait."""
     counts: list[Count] = field(default_factory=list[Count])
-    """The last questions for it."""
+    """The last reads of the count."""
     _open: list[Credit] = field(default_factory=list[Credit])
-    """What no wait has certainly taken."""
+    """Credits that no wait has certainly taken."""
     _taken: list[_Taken] = field(default_factory=list[_Taken])
     _alone: int | None = None
-    """Who has issued all of it, each after the one before; -1 for several."""
+    """The core that has issued all credits, each after the one before; -1 if several have."""
 
     def issue(self, credit: Credit) -> None:
         """Notes that `credit` is on its way."""
@@ -147,7 +148,8 @@ class Credits:
     def wait(
         self, waiter: int, amount: int, left: int, time: int, at: SourceLocation | None
     ) -> list[Credit]:
-        """The credits that a wait for `amount`, which leaves `left`, has certainly taken."""
+        """The credits that a wait for `amount`, which leaves the count `left`, has certainly
+        taken."""
         number = self.waits
         self.waits += 1
         self.taken += amount

@@ -1,8 +1,15 @@
 """Copies of parts of one array to parts of another, as assignments between NumPy views that are
 made once.
 
-`view_paths` computes where the parts lie. Views of all parts that differ by whole blocks are kept
-in one array of views, so that a copy is `targets[n] = sources[m]`.
+    for i: copy a[idx[i], :] to b[i, :]
+
+takes other parts of the same two arrays in each iteration. `view_paths` computes where the parts
+lie. The views of all parts that differ by a constant number of bytes are elements of one array of
+views, so that a copy is `targets[n] = sources[m]`.
+
+A `Copier` is one copy operation of a kernel. A `Move` is what it does between refs of certain
+layouts, for any offsets; it outlives runs. A `Session` is a move between certain refs in one run,
+with their memory.
 """
 
 from __future__ import annotations
@@ -29,9 +36,9 @@ if TYPE_CHECKING:
 
 WORD = 32
 MOST_WAYS = 16
-"""Pairs of ways that one copy in the text of a kernel remembers."""
+"""Moves that one copy operation remembers."""
 MOST_SESSIONS = 8
-"""Pairs of ends of one copy in the text that a run knows."""
+"""Sessions of one copy operation in a run."""
 Residues = tuple[int, ...]
 
 
@@ -43,13 +50,13 @@ class Move:
     """The copies of a part of one array to a part of another, for any offsets of both."""
 
     def __init__(self, semaphore: Way, source: Way, target: Way, count: int) -> None:
-        """`count` is the number of offsets of all paths."""
+        """`count` is the number of offsets of all three paths together."""
         self.semaphore = semaphore
         self.source = source
         self.target = target
         lasts = dict(semaphore.lasts + source.lasts + target.lasts)
         self.lasts = tuple([lasts[n] for n in range(count)])
-        """The largest start at each place."""
+        """The largest legal offset, by the number of the offset."""
         self.turns = (*source.turns, *target.turns)
         self._steps = [source.steps, target.steps]
         self.bits = source.element_bits
@@ -57,7 +64,8 @@ class Move:
 
     @property
     def is_regular(self) -> bool:
-        """Whether other offsets move whole words upwards in memory, whatever else they change."""
+        """Whether every offset moves the parts by whole words, not downwards; views then are
+        regular."""
         ways = zip((self.source, self.target), self._steps, strict=True)
         steps = [(s, way.bits) for way, found in ways for s in found.values()]
         steps += [(t.stride, way.bits) for way in (self.source, self.target) for t in way.turns]
@@ -67,14 +75,15 @@ class Move:
         return all(step >= 0 and step * bits % WORD == 0 for step, bits in steps)
 
     def is_like(self, other: Move | None) -> bool:
-        """Whether `other` copies the same parts for the same starts, with the same semaphore."""
+        """Whether `other` copies the same parts for the same offsets, with the same semaphore."""
         if other is None or other.lasts != self.lasts:
             return False
         one, two = ((m.semaphore, m.source, m.target) for m in (self, other))
         return one == two
 
     def route(self, residues: Residues) -> Route | None:
-        """How the first of those parts is copied of which the turns leave `residues`."""
+        """How a part is copied whose turns (`view_paths.Turn`) leave `residues`, with other offsets
+        0."""
         if residues not in self.routes:
             count = len(self.source.turns)
             (first, begin), (second, end) = (
@@ -88,7 +97,8 @@ class Move:
 
     @cached_property
     def layout(self) -> Layout:
-        """What all sessions of this move have in common."""
+        """What all sessions of this move have in common: `steps`, `turned` and `units` of a
+        `Session`."""
         numbers = self.semaphore.steps
         (reads, read_turns), (writes, write_turns) = (self.strides(side) for side in (0, 1))
         one, other = gcd(*reads, *read_turns) or 1, gcd(*writes, *write_turns) or 1
@@ -100,8 +110,10 @@ class Move:
         return steps, [(read // one, write // other) for read, write in turns], (one, other)
 
     def strides(self, side: int) -> tuple[list[int], list[int]]:
-        """By how many bytes each offset, and each whole block of a turn, moves the part of the
-        source (side 0) or of the target (side 1)."""
+        """By how many bytes each offset, and each whole block of a turn, moves a part.
+
+        `side` 0 is the source, 1 the target.
+        """
         way = (self.source, self.target)[side]
         of_starts = [self._steps[side].get(n, 0) * way.bits // 8 for n in range(len(self.lasts))]
         of_turns = [turn.stride * way.bits // 8 for turn in way.turns]
@@ -110,7 +122,7 @@ class Move:
 
 
 class Views(NamedTuple):
-    """Views of all parts of the source and of all parts of the target, and what of these is copied
+    """Views of all parts of the source and of the target, and the pieces that must be copied
     separately."""
 
     sources: Array
@@ -128,42 +140,42 @@ class Views(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """What a run knows of one copy operation in the text of its kernel, between certain refs."""
+    """What a run knows of one copy operation between certain refs."""
 
     semaphore: Ref | None = None
     ends: tuple[Ref, Ref] | None = None
-    """What the other paths begin at: those to the source and the target."""
+    """The refs at which the paths to the source and the target begin."""
     move: Move | None = None
-    """None if it is for nobody but the views and transfers themselves."""
+    """None if the views and transfers themselves must make the copies."""
     engine: Engine | None = None
     landed: Landed | None = None
     boxes: dict[Any, SourceLocation | None] | None = None
-    """What was written of the target, if that must be done once."""
+    """The boxes of the target that were written, if each may be written once only."""
     units: tuple[int, int] = (1, 1)
-    """Bytes from one of the following views to the next."""
+    """Bytes from one view to the next, in `Views.sources` and `Views.targets`."""
     semaphore_lies: Any = None
     first: int = 0
-    """The number of the semaphore for starts of 0."""
+    """The number of the semaphore for offsets of 0."""
     steps: list[tuple[int, int, int, int]] = field(default_factory=list[tuple[int, int, int, int]])
-    """Of each start the largest, and by how many views it moves the source and the target, and by
-    how many numbers the semaphore."""
+    """For each offset: its largest legal value, and by how many views it moves source and target,
+    and by how many numbers the semaphore."""
     turned: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """The same of the whole blocks of each turn."""
+    """For each turn: by how many views a whole block moves source and target."""
     views: dict[Residues, Views | None] = field(default_factory=dict[Residues, "Views | None"])
 
 
 Found = tuple[Session, Move, Engine, Semaphore, Views, int, int]
-"""One copy, which is nothing unusual: the parts that it reads and writes are the last two."""
+"""A usual copy; the last two are the numbers of the views that it reads and writes."""
 _NONE = Session()
-"""That of copies of which a run knows nothing."""
+"""The session of copies that must be made by the views and transfers themselves."""
 
 
 class Copier:
-    """A place in the text of a kernel that copies a part of an array within a core."""
+    """A copy operation of a kernel, of a part of an array within a core."""
 
     def __init__(self, paths: Sequence[Path], count: int, at: SourceLocation | None) -> None:
-        """The paths to the semaphore, the source and the target take what they need of `count`
-        starts."""
+        """`paths` lead to the semaphore, the source and the target; they take `count` offsets
+        together."""
         self.paths = tuple(paths)
         self.at = at
         self._count = count
@@ -209,8 +221,8 @@ class Copier:
         return session, move, engine, credited, views, read, write
 
     def is_first(self, found: Found, starts: Sequence[int]) -> bool:
-        """Notes that a block which must be written once is written; returns whether it is the first
-        time."""
+        """Notes that the target's box was written, if each may be written once; whether it was the
+        first time."""
         session, move, *_ = found
         boxes, box = session.boxes, move.target.box(starts)
         if boxes is None or box in boxes:
@@ -238,7 +250,7 @@ class Copier:
         """Makes the session for copies between these refs."""
         engine = core.machine.engine
         if not (source.buffer.touched and target.buffer.touched):
-            return _NONE  # The next one finds them so.
+            return _NONE  # The next copy finds them touched.
         session = sessions[source, target] = Session(semaphore, (source, target))
         if engine.order.policy != "on_wait" or engine.passes:
             return session
@@ -263,8 +275,10 @@ class Copier:
             session.first = semaphore.buffer.address // 4 + session.move.semaphore.base
 
     def move(self, *ends: Ref) -> Move | None:
-        """The move between refs that lie like these; None if there are too many, or it is not
-        possible."""
+        """The move between refs with the layouts of `ends`.
+
+        None if there are too many, or if arithmetic on offsets is not enough.
+        """
         key = tuple(map(lies, ends))
         if key not in self._moves and len(self._moves) < MOST_WAYS:
             self._moves[key] = self._new_move(*ends)
@@ -278,7 +292,7 @@ class Copier:
         return move if move.is_regular else None
 
     def views(self, session: Session, residues: Residues) -> Views | None:
-        """The views of a session for turns that leave `residues`; None if there are none."""
+        """The views of a session for the given residues of turns; None if there are none."""
         move = session.move
         if residues in session.views or session.ends is None or move is None:
             return None
@@ -300,7 +314,7 @@ def _is_plain(buffer: Buffer) -> bool:
 
 
 def _all(buffer: Buffer, end: End, unit: int) -> Array:
-    """Views that begin at `end` and at every further `unit` bytes, as far as memory goes."""
+    """Views at `end` and at every further `unit` bytes, as far as the memory of `buffer` goes."""
     memory, dtype = buffer.bytes, np.dtype(end.unit)
     reach = sum((n - 1) * s for n, s in zip(end.shape, end.strides, strict=True))
     count = max((len(memory) - end.first - reach - dtype.itemsize) // unit, 0) + 1

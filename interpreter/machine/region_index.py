@@ -1,4 +1,4 @@
-"""An index of the regions of a buffer: finds those that may overlap another one, without looking at
+"""An index of the regions of a buffer: finds those that may overlap another one without looking at
 all.
 
 Most regions are dense boxes of one array, and most of these are the blocks into which a grid cuts
@@ -17,14 +17,14 @@ from pallasite.interpreter.machine.spans import Key, Spans
 
 
 class _Group(Generic[Key]):
-    """The regions of one array, or those that are no boxes."""
+    """The regions of one array, or those that are not boxes."""
 
     def __init__(self, first: Region) -> None:
         self.regions: dict[Key, Region] = {}
         self.block: tuple[int, ...] = () if first.array is None else first.block
-        """What all of them are blocks of, if anything."""
+        """The shape of the blocks that all of them are (`Region.block`), () if some are not."""
         self.places: dict[tuple[int, ...], dict[Key, None]] = {}
-        """By where they begin, if they are blocks."""
+        """Keys by first coordinates, if all regions are blocks."""
         self.dimensions: dict[int, Spans[Key]] | None = None
         """Each box by its coordinates in the dimension that tells most about it, once another
         box than such a block is searched for."""
@@ -32,6 +32,7 @@ class _Group(Generic[Key]):
         """All of them, once regions of another view of the memory are searched for."""
 
     def add(self, key: Key, region: Region) -> None:
+        """Adds `key` to every index that exists."""
         self.regions[key] = region
         if self.block:
             if region.block == self.block:
@@ -45,6 +46,7 @@ class _Group(Generic[Key]):
             self.by_bytes.add(key, region.span)
 
     def remove(self, key: Key, region: Region) -> None:
+        """Removes `key`, which was added with that region."""
         del self.regions[key]
         if self.block:
             del self.places[region.starts][key]
@@ -77,6 +79,8 @@ class _Group(Generic[Key]):
 
 
 def _place(dimensions: dict[int, Spans[Key]], key: Key, region: Region) -> None:
+    """Adds `key` to the spans of the dimension that tells most about its region
+    (`Region.telling`)."""
     dimension = region.telling
     if dimension not in dimensions:
         dimensions[dimension] = Spans()

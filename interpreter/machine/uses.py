@@ -1,4 +1,4 @@
-"""The memory of the race detector: accesses to buffers that may still race."""
+"""The history that the race detector keeps of a buffer: accesses that may still race."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core
 
 _FEW = 4
-"""Transfers in flight that are looked at one by one."""
+"""Transfers in flight up to which all are compared, without an index."""
 
 
 @dataclass(eq=False, slots=True)
@@ -30,18 +30,18 @@ class Use:
     core: Core
     location: SourceLocation | None
     number: int = -1
-    """The core for which the access is in the past from `time` of its clock on; -1 in flight."""
+    """The core that has the access in its past, from `time` of its clock on; -1 while it is in
+    flight."""
     time: int = 0
     transfer: Transfer | None = None
     also: tuple[int, ...] = ()
-    """Other such cores, each followed by its time. (Many uses are kept: numbers cost the garbage
-    collector less than pairs.)"""
+    """Further such cores, each followed by its time, flat for the garbage collector's sake."""
     atomic: bool = False
-    """Whether a core reads and adds at once."""
+    """Whether it is an atomic read and addition."""
     block: bool = False
     """Whether a block of a grid or a pipeline is fetched, or written back."""
     partly: bool = False
-    """Whether a part of what the transfer and others counted was waited for."""
+    """Whether a wait has taken only a part of what the transfer and others counted."""
 
     @property
     def adds(self) -> bool:
@@ -65,7 +65,7 @@ class Use:
         return "adds to" if self.atomic else "writes" if self.write else "reads"
 
     def before(self, clock: NDArray[np.int64]) -> bool:
-        """Whether the access is in the past of whoever has `clock`."""
+        """Whether the access is in the past of a core whose clock is `clock`."""
         if self.number < 0:
             return False
         if clock[self.number] >= self.time:
@@ -74,8 +74,8 @@ class Use:
         return any(clock[also[n]] >= also[n + 1] for n in range(0, len(also), 2))
 
     def repeats(self, other: Use) -> bool:
-        """Whether two cores of a device do what only one of them should: the same line and the same
-        region."""
+        """Whether both are the same access, by line and region, made by two cores of a device of
+        which only one should make it."""
         if self.location is None or self.location != other.location or self.core is other.core:
             return False
         one, two = self.region, other.region
@@ -87,10 +87,10 @@ class Settled:
 
     def __init__(self) -> None:
         self.newest = 0
-        """A time of the core from which on all of them are in the past."""
+        """The time of the core from which on all of them are in its past."""
         self._latest: dict[Any, Use] = {}
         self._index: RegionIndex[Any] = RegionIndex()
-        """Of the keys of regions."""
+        """An index of the keys of regions."""
         self._new: list[Any] = []
         """Keys that are not in the index yet: many buffers are never searched."""
 
@@ -123,7 +123,7 @@ class Flying:
     def __init__(self) -> None:
         self._uses: dict[Use, None] = {}
         self._index: RegionIndex[Use] | None = None
-        """Of all uses, once they are too many to look at each."""
+        """An index of all uses, once there are too many to compare each."""
 
     def __bool__(self) -> bool:
         return bool(self._uses)
@@ -158,7 +158,7 @@ class History:
 
     flying: Flying = field(default_factory=Flying)
     settled: dict[int, Settled] = field(default_factory=dict[int, Settled])
-    """By core: what it read, and at ~core what it wrote."""
+    """By core number n: what it read; by ~n: what it wrote."""
 
     def settle(self, use: Use) -> bool:
         """Counts `use` as an access of the core in whose past it is; False if that adds nothing."""

@@ -25,8 +25,8 @@ class Cast(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The box of `sizes` at `starts`, which are constants, or the numbers at `places` among the
-    given offsets."""
+    """A slice of `sizes`. Its first coordinates are `starts`, or the offsets whose numbers are in
+    `places`."""
 
     sizes: tuple[int, ...]
     starts: tuple[int, ...]
@@ -34,7 +34,7 @@ class Cut(NamedTuple):
 
 
 class Squeeze(NamedTuple):
-    """Keeps only some dimensions; the others have one coordinate."""
+    """Keeps only some dimensions; the others have size 1."""
 
     kept: tuple[int, ...]
 
@@ -43,10 +43,11 @@ Path = tuple[Cast | Cut | Squeeze, ...]
 
 
 class Turn(NamedTuple):
-    """A dimension in which a part may begin anywhere, although its addresses have several digits.
+    """A dimension in which a part may begin anywhere, although tiles give its addresses several
+    digits.
 
-    The part begins at `start` plus the offsets at `places`. Whole blocks of that sum move the part
-    by `stride` elements each; the residue decides how the part lies.
+    The part begins at `start` plus the offsets of numbers `places`. Each whole `block` of that sum
+    moves the part by `stride` elements; the residue decides how the part lies.
     """
 
     start: int
@@ -54,7 +55,7 @@ class Turn(NamedTuple):
     block: int
     stride: int
     dim: int | None
-    """Of the part, or None if it is left out of it."""
+    """The dimension of the part, or None if the part does not keep it."""
     digits: Digits
 
 
@@ -66,18 +67,19 @@ class Way(NamedTuple):
     starts: tuple[int, ...]
     base: int
     bits: int
-    """Of an element."""
+    """Bits of an element."""
     lasts: tuple[tuple[int, int], ...]
-    """The largest start at a place."""
+    """Pairs of an offset's number and its largest legal value."""
     dropped: tuple[tuple[int, int], ...]
-    """A place, and by how many elements each step moves `base`."""
+    """Pairs of an offset's number and by how many elements it moves `base`."""
     shifted: tuple[tuple[int, int], ...]
-    """A place, and the dimension whose first coordinate it moves."""
+    """Pairs of an offset's number and the dimension whose first coordinate it moves."""
     turns: tuple[Turn, ...]
 
     @property
     def steps(self) -> dict[int, int]:
-        """For each place, by how many elements its offset moves the part, without `turns`."""
+        """By the number of an offset: by how many elements it moves the part, apart from
+        `turns`."""
         found: dict[int, int] = dict(self.dropped)
         turning = [turn.dim for turn in self.turns]
         for place, dim in self.shifted:
@@ -91,8 +93,8 @@ class Way(NamedTuple):
         return prod(self.shape) * self.bits
 
     def first(self, residues: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-        """Where the part begins whose turns leave `residues`, with other offsets 0: its first
-        coordinates and its base."""
+        """The first coordinates and the base of the part whose turns leave `residues`, other
+        offsets being 0."""
         starts, base = list(self.starts), self.base
         for turn, rest in zip(self.turns, residues, strict=True):
             if turn.dim is not None:
