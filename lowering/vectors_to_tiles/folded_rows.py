@@ -22,17 +22,17 @@ from pallasite.lowering.vectors_to_tiles.loading import is_loaded, load_slots
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 
 _WITHIN = 6
-"""Operations of the vector unit for one reduction over the sublanes: three rotations, and as many
-operations on what they give."""
+"""Operations of the vector unit for one reduction over the sublanes: three rotations and three
+folds."""
 
 
 def with_rows_apart(
     source: SSAValue, dims: Sequence[int], c: Converter, *, only_stored: Callable[[], bool]
 ) -> Tiled | None:
-    """`source` with its rows, the dimension to be reduced, in registers of their own; None if
-    memory does not serve it so, or if that costs more than to reduce within registers.
+    """`source` with its rows, the dimension to be reduced, in registers of their own.
 
-    A result that is not `only_stored` may be wanted in all rows, as reducing within leaves it.
+    None if memory does not serve it so, or if that costs more than reducing within registers. A
+    result that is not `only_stored` may be wanted in all sublanes, which only the latter gives.
     """
     held = c.tiled(source)
     layout, rank = held.layout, len(held.shape)
@@ -57,8 +57,11 @@ def with_rows_apart(
 
 
 def _within(layout: VectorLayout, shape: Sequence[int]) -> int:
-    """Register operations that load a value, reduce its rows within registers, and bring the
-    results, of which each then has a register of its own, to rows of memory."""
+    """Register operations that load a value, reduce its rows within registers, and store the
+    results.
+
+    Each result then has a register of its own, from which it goes to a row of memory.
+    """
     loads = layout.register_count(shape)
     results = loads // layout.grid_shape(shape)[-2]
     assert layout.row is not None
@@ -67,8 +70,11 @@ def _within(layout: VectorLayout, shape: Sequence[int]) -> int:
 
 
 def _apart(layout: VectorLayout, shape: Sequence[int], slots: int) -> int:
-    """Register operations that load a value with its rows in registers of their own, `slots` for
-    each, fold these registers, and store the results."""
+    """Register operations that load a value with its rows in registers of their own, fold these,
+    and store the results.
+
+    A load takes `slots` operations.
+    """
     loads = layout.register_count(shape)
     results = loads // shape[-2]
     return slots * loads + (loads - results) + results

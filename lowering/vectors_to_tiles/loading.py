@@ -23,8 +23,8 @@ from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 from pallasite.passes.divisibility import remainder
 
 _WAIT = 2
-"""Register operations in the time of one access that waits for another: so grows the compiler's
-code where rows lie in the same banks."""
+"""Register operations in the time of one access that waits for another in its memory bank; so grows
+the TPU compiler's code."""
 
 
 @lru_cache(maxsize=256)
@@ -34,7 +34,7 @@ def sublane_mask(first: int, last: int) -> Attribute:
 
 
 def between(first: int, last: int) -> list[bool]:
-    """Which sublanes are `first` to `last - 1`."""
+    """For each sublane, whether it is one of `first` to `last - 1`."""
     return [first <= s < last for s in range(SUBLANES)]
 
 
@@ -48,7 +48,8 @@ def _grid_of_access(plan: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
-    """A vector of `shape`; sublanes outside a small tile or the buffer are not read."""
+    """The registers of a vector of `shape`; sublanes outside a small tile or the buffer are not
+    read."""
     if len(shape) > 1 and not plan.layout.is_native:
         return _load_dense(plan, shape, element, c)
     p = packing(plan.layout.bits)
@@ -65,7 +66,7 @@ def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Conve
 
 
 def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Converter) -> SSAValue:
-    """Loads rows of 128 words; none behind the last one, where the buffer may end."""
+    """Loads rows of 128 words; none after the last one, where the buffer may end."""
     block = plan.layout.block[1]
     tiling = tiling_of(plan.memref.type)
     assert plan.layout.column is not None and tiling is not None
@@ -85,7 +86,7 @@ def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Conve
 def _load_ragged(
     plan: Access, element: Attribute, blocks: list[int], words: int, c: Converter
 ) -> SSAValue:
-    """Loads whole blocks of rows, then the last block without the sublanes that it does not
+    """Loads whole blocks of rows, and then the last block without the sublanes that it does not
     fill."""
     whole, rest = divmod(words, SUBLANES)
     base = list(plan.base)
@@ -99,7 +100,7 @@ def _load_ragged(
 
 
 def _load_dense(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
-    """Loads registers of several tiles; of the last one only those tiles that have columns of the
+    """Loads registers of several tiles; of the last register only tiles that have columns of the
     vector."""
     blocks = list(plan.layout.grid_shape(shape))
     unit = plan.layout.tile_rows // plan.layout.packing
@@ -128,8 +129,10 @@ def load_registers(
     c: Converter,
     first: int = 0,
 ) -> SSAValue:
-    """The registers of `blocks`, a grid in the layout of `plan`, from `base` onward, and of them
-    sublanes `first` to `last - 1`."""
+    """Loads the registers of `blocks`, a grid in the layout of `plan`, from index `base` on.
+
+    Only sublanes `first` to `last - 1` of each are read.
+    """
     order = plan.order(len(blocks)) if len(blocks) > 1 else [0]
     held = [blocks[order.index(d)] for d in range(len(blocks))]
     made = tpu.LoadOp.create(
@@ -146,13 +149,15 @@ def load_registers(
 
 
 def slots(stride: int, c: Converter) -> int:
-    """The register operations that it takes to access a register of rows at a stride."""
+    """How many register operations' time it takes to access one register of rows that are `stride`
+    apart."""
     times = accesses(stride, c)
     return times if times == 1 else _WAIT * times
 
 
 def _origin(value: SSAValue) -> object:
-    """What makes the registers of `value`, or the first of them."""
+    """The operation that defines the registers of `value`, or the first of them, before
+    renaming."""
     op = value.owner
     while isinstance(op, Renaming | grid.ConcatOp):
         op = op.operands[0].owner
@@ -160,11 +165,11 @@ def _origin(value: SSAValue) -> object:
 
 
 def is_loaded(value: SSAValue) -> bool:
-    """Whether the registers of `value` are loaded, and so may be loaded otherwise."""
+    """Whether the registers of `value` are loaded, so that they may be loaded otherwise."""
     return isinstance(_origin(value), tpu.LoadOp)
 
 
 def load_slots(value: SSAValue, c: Converter) -> int:
-    """`slots` for loading a register of `value`, a load."""
+    """`slots` for loading a register of `value`, 1 if it is not loaded."""
     op = _origin(value)
     return slots(op.sublane_stride.value.data, c) if isinstance(op, tpu.LoadOp) else 1

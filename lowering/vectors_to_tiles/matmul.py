@@ -16,7 +16,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 
 @rule(tpu.MatmulOp)
 def lower_matmul(op: tpu.MatmulOp, c: Converter) -> None:
-    """A two-dimensional product; `canonicalize-mosaic` has made every other one of this form."""
+    """Lowers a two-dimensional product; `canonicalize-mosaic` gives every product this form."""
     transposed = _transposed_rhs(op, c)
     lhs, rhs = (_zeroed(v, d, c) for v, d in ((op.lhs, 1), (op.rhs, 1 if transposed else 0)))
     layout = VectorLayout.native(2, 32)
@@ -33,7 +33,8 @@ def lower_matmul(op: tpu.MatmulOp, c: Converter) -> None:
 
 
 def _transposed_rhs(op: tpu.MatmulOp, c: Converter) -> bool:
-    """Whether the right operand is (N, K); anything but that and (K, N) is refused."""
+    """Whether the right operand is (N, K), instead of (K, N); raises `Unsupported` for other
+    forms."""
     if len(shape_of(op.lhs.type)) == 2 and len(shape_of(op.rhs.type)) == 2:
         numbers = cast(Any, op.dimension_numbers)
         if numbers is None:
@@ -48,7 +49,8 @@ def _transposed_rhs(op: tpu.MatmulOp, c: Converter) -> bool:
 
 
 def _zeroed(value: SSAValue, dim: int, c: Converter) -> SSAValue:
-    """`value` in native tiles with zeros behind its data along the contracted dimension."""
+    """`value` in native tiles, with zeros after its data along dimension `dim`, the contracted
+    one."""
     bits = c.mask_bits(value)
     layout = VectorLayout.native(2, bits)
     held = Tiled(c.in_layout(value, layout), layout, shape_of(value.type))

@@ -22,7 +22,7 @@ from pallasite.lowering.vectors_to_tiles.shuffled_loads import load_filled, load
 
 @rule(vector.LoadOp)
 def lower_load(op: vector.LoadOp, c: Converter) -> None:
-    """Loads one grid, and offers the value in other layouts by loading it again."""
+    """Loads one grid, and offers the value in other layouts, in which it is loaded again."""
     result, indices = op.results[0], list(op.indices)
     shape = shape_of(result.type)
     plan = access(op, op.base, indices, shape, c)
@@ -30,6 +30,7 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     c.define(result, load_grid(chosen, shape, element_of(result), c), chosen.layout)
 
     def again(layout: VectorLayout) -> SSAValue | None:
+        """The value loaded in `layout`; None if memory cannot serve that."""
         other = access_in(plan, indices, shape, layout)
         if other is not None:
             return load_grid(other, shape, element_of(result), c)

@@ -29,13 +29,13 @@ class PackedRegisters:
     """What a target can do with registers of packed elements directly."""
 
     masks: int = 1
-    """Masks, which are boxes, choose among up to so many elements per word."""
+    """Elements per word up to which masks (boxes) select single elements."""
     rotated: frozenset[int] = frozenset()
     """Element widths that rotate along lanes."""
 
 
 WORDS_ONLY = PackedRegisters()
-"""A chip that does with words what is not renaming or a shuffle."""
+"""A target that needs words for all but renaming and shuffles."""
 
 
 def moves_words(step: Step, plan: Plan, packed: PackedRegisters) -> bool:
@@ -48,8 +48,10 @@ def moves_words(step: Step, plan: Plan, packed: PackedRegisters) -> bool:
 
 
 def wanted_as_words(plan: Plan, packed: PackedRegisters) -> list[bool]:
-    """For each value, whether some step that needs words uses it, directly or behind steps that
-    move whole words."""
+    """For each value, whether some step uses it that needs words.
+
+    Steps that move whole words pass the need on to their operands.
+    """
     wanted = [False] * len(plan.values)
     for number, step in reversed(list(enumerate(plan.steps, plan.sources))):
         if isinstance(step, Elements | Unpack):
@@ -62,5 +64,5 @@ def wanted_as_words(plan: Plan, packed: PackedRegisters) -> list[bool]:
 
 
 def any_words(values: Sequence[SSAValue]) -> bool:
-    """Whether some registers are words."""
+    """Whether some of `values` are registers of words."""
     return any(cast(AnyVector, v.type).element_type == i32 for v in values)

@@ -1,5 +1,8 @@
-"""Packed loads as loads of words: other layouts of the words, rows that begin inside one, and one
-row spread over all."""
+"""Packed loads as loads of words.
+
+These serve other layouts of the words, rows that begin inside a word, and one row replicated over
+all sublanes.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +51,10 @@ def _words_of(memref: SSAValue, c: Converter) -> SSAValue | None:
 def load_words(
     op: vector.LoadOp, c: Converter, layout: VectorLayout, row: int | None = None
 ) -> SSAValue | None:
-    """The words of a packed load in `layout`, if memory serves them there and no word is cut.
+    """The words of the packed load `op` in `layout`; None if memory does not serve them, or a word
+    would be cut.
 
-    With `row` they are as many words from that row of elements on.
+    With `row` they are as many words, from that row of elements on.
     """
     shape = shape_of(op.results[0].type)
     p = packing(bit_width(element_of(op.results[0])))
@@ -72,10 +76,10 @@ def load_words(
 def load_between_words(
     op: vector.LoadOp, plan: Access, layout: VectorLayout, c: Converter
 ) -> SSAValue | None:
-    """A packed load that begins inside a word, in a layout that begins with one.
+    """The packed load `op`, which begins inside a word, in a layout that begins with a word.
 
-    Each word is the upper part of one word of memory and the lower part of the next; memory has to
-    serve words from any row.
+    Each word is the upper part of one word of memory and the lower part of the next. None if memory
+    does not serve words from any row.
     """
     shape, kind = shape_of(op.results[0].type), element_of(op.results[0])
     bits, start = bit_width(kind), constant_of(op.indices[-2]) if len(shape) > 1 else None
@@ -101,10 +105,11 @@ def load_between_words(
 
 
 def _upper_and_lower(low: SSAValue, high: SSAValue, halves: Attribute, c: Converter) -> SSAValue:
-    """Words whose lower half is the upper half of `low`, their upper half the lower of `high`.
+    """Words whose lower half is the upper half of `low`, and whose upper half is the lower half of
+    `high`.
 
-    Interleaved packing works inside words: an unpack takes a half of each, a pack drops the upper
-    halves of its operands.
+    Interleaved packing works within words: an unpack takes one half of each word, and a pack drops
+    the upper halves of its operands.
     """
     interleaved = tpu.PackFormatAttr(tpu.PackFormat.INTERLEAVED)
     upper = tpu.UnpackSubelementsOp.create(
@@ -126,8 +131,11 @@ def _upper_and_lower(low: SSAValue, high: SSAValue, halves: Attribute, c: Conver
 def load_spread_row(
     op: vector.LoadOp, plan: Access, layout: VectorLayout, c: Converter
 ) -> SSAValue | None:
-    """One packed row in all rows of its registers: its words in every sublane, packed with
-    themselves."""
+    """The packed load `op` of one row, replicated over all rows of its registers.
+
+    The words of the row are loaded into every sublane and packed with themselves. None for other
+    loads.
+    """
     shape, kind = shape_of(op.results[0].type), element_of(op.results[0])
     rank, bits = len(shape), bit_width(kind)
     if bits == 32 or rank < 2 or shape[-2] != 1:

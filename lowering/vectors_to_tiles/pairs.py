@@ -25,19 +25,21 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 def transpose_pairs(
     op: Operation, permutation: Sequence[int] | None, target: VectorLayout, c: Converter
 ) -> SSAValue | None:
-    """The result of `op` in the native layout of `target`, or None."""
+    """The result of the transpose `op` in the native layout `target`; None if this way does not
+    serve."""
     rank, element = len(shape_of(op.results[0].type)), element_of(op.results[0])
     wide = _halves(op, permutation, c) if target == VectorLayout.native(rank, 16) else None
     if wide is None:
         return None
     value, layout = narrow(wide, IntegerType(16), c)
     made = c.bitcast(value, grid_type(layout, wide.shape, element))
-    # Few rows may have been packed into smaller tiles.
+    # `narrow` may have packed few rows into smaller tiles.
     return c.relayout(Tiled(made, layout, wide.shape), target).grid
 
 
 def stack_pairs(op: Operation, permutation: Sequence[int] | None, c: Converter) -> SSAValue | None:
-    """The result of `op` in registers that neighbours share (`stacked.stack`), or None."""
+    """The result of `op` in registers that neighbours share (`stacked.stack`); None if this way
+    does not serve."""
     wide = _halves(op, permutation, c)
     value = None if wide is None else stack(wide, IntegerType(16), c)
     if value is None:
@@ -47,7 +49,8 @@ def stack_pairs(op: Operation, permutation: Sequence[int] | None, c: Converter) 
 
 
 def _halves(op: Operation, permutation: Sequence[int] | None, c: Converter) -> Tiled | None:
-    """The elements of the result of `op` in the lower halves of words, in the native layout."""
+    """The elements of the result of `op`, each in the lower half of a word, in the native
+    layout."""
     held, shape = c.tiled(op.operands[0]), shape_of(op.results[0].type)
     rank = len(shape)
     if permutation is None or held.layout.bits != 16:
@@ -58,7 +61,7 @@ def _halves(op: Operation, permutation: Sequence[int] | None, c: Converter) -> T
     words = _words(op.operands[0], axis, c)
     if words is None:
         return None
-    # The grid gets one dimension per dimension of the source, in that order.
+    # Order the grid as the dimensions of the source.
     order = [*(d for d in range(rank - 1) if d != axis), axis, rank - 1]
     words = c.emit(grid.TransposeOp(words, [order.index(d) for d in range(rank)]))
     blocks = list(cast(VectorType[Attribute], words.type).get_shape()[:rank])
@@ -74,9 +77,11 @@ def _halves(op: Operation, permutation: Sequence[int] | None, c: Converter) -> T
 
 
 def _words(value: SSAValue, axis: int, c: Converter) -> SSAValue | None:
-    """The words of `value` with dimension `axis` on the sublanes, or None.
+    """The words of `value` with dimension `axis` on the sublanes; None if memory does not serve
+    them.
 
-    Memory serves them so; where rows would wait for each other, it may be better to move them.
+    Where rows would wait for each other in memory, they are loaded otherwise and moved, if that
+    costs less.
     """
     held, rank = c.tiled(value), len(shape_of(value.type))
     wanted = VectorLayout(32, axis, rank - 1)
@@ -86,7 +91,7 @@ def _words(value: SSAValue, axis: int, c: Converter) -> SSAValue | None:
     near = VectorLayout.native(rank, 32)
     shape = (*held.shape[:-2], held.shape[-2] // 2, held.shape[-1])
     moved = near.register_count(shape) + relayout_cost(near, shape, wanted, c)
-    # The last register of rows takes no longer than its rows.
+    # A last register that is not full takes less time.
     filled = shape[axis] / (-(-shape[axis] // SUBLANES) * SUBLANES)
     if times * wanted.register_count(shape) * filled <= moved:
         return words

@@ -1,5 +1,8 @@
-"""Comparisons of row or lane numbers with a constant become masks that are boxes, so that nothing
-is counted or compared.
+"""Comparisons of row or lane numbers with a constant become masks that are boxes.
+
+    arith.cmpi slt %rows, 5        where %rows is `tpu.iota` along the rows
+
+is true in rows 0 to 4, which `tpu.create_mask` states without counting or comparing.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from pallasite.passes.divisibility import constant_of
 
 
 def _constant(value: SSAValue) -> int | None:
-    """The integer that every element of `value` is known to be."""
+    """The integer that every element of `value` is, None if it is not known."""
     owner = value.owner
     if isinstance(owner, vector.BroadcastOp) and not isinstance(owner.source.type, VectorType):
         return constant_of(owner.source)
@@ -29,7 +32,7 @@ def _constant(value: SSAValue) -> int | None:
 
 
 def _interval(op: arith.CmpiOp) -> tuple[int, int, int] | None:
-    """The dimension and the positions [low, high) that `op` selects."""
+    """The dimension and the positions [low, high) that `op` selects; None for other comparisons."""
     predicate = op.predicate_name
     left, right = op.operands
     if isinstance(right.owner, tpu.IotaOp):
@@ -54,7 +57,8 @@ def _interval(op: arith.CmpiOp) -> tuple[int, int, int] | None:
 
 
 def lower_position_mask(op: arith.CmpiOp, c: Converter) -> bool:
-    """Defines the result of `op` by boxes, if it compares rows or lanes with a constant."""
+    """Defines the result of `op` by boxes; False if it does not compare row or lane numbers with a
+    constant."""
     found = _interval(op)
     if found is None:
         return False
@@ -76,7 +80,7 @@ def lower_position_mask(op: arith.CmpiOp, c: Converter) -> bool:
 
 @dataclass(frozen=True)
 class _Positions:
-    """The mask of positions `low` to `high` of a dimension that runs along rows or lanes."""
+    """The mask of positions [low, high) of a dimension that runs along rows or lanes."""
 
     shape: tuple[int, ...]
     dim: int
@@ -84,7 +88,7 @@ class _Positions:
     high: int
 
     def in_layout(self, layout: VectorLayout, c: Converter) -> SSAValue | None:
-        """Its registers for data in `layout`; None if that has the dimension elsewhere."""
+        """The mask for data in `layout`; None if that has the dimension elsewhere."""
         rank = len(self.shape)
         rows = self.dim == rank - 2
         start = layout.row if rows else layout.column
@@ -114,7 +118,7 @@ class _Positions:
 
 
 def _box(box: tuple[int, int], layout: VectorLayout, rows: bool, c: Converter) -> Operation:
-    """The mask of a register of `layout` in the rows or lanes of `box`."""
+    """The mask of a register of `layout` in the rows or lanes [first, last) of `box`."""
     first, last = box
     kind = vector_of(i1, layout.register_shape())
     p = layout.packing

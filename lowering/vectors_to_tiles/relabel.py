@@ -1,4 +1,5 @@
-"""Shape changes that only rename registers: the layout of a value after them, and its grid."""
+"""Shape changes that only rename registers: the layout of a value afterwards, and the order of its
+grid."""
 
 from __future__ import annotations
 
@@ -15,23 +16,24 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Renaming:
-    """How a grid becomes one of another layout: reshape, permute, reshape."""
+    """How a grid becomes that of another layout: by a permutation, a reshape, and a permutation."""
 
     layout: VectorLayout
     ordered: tuple[int, ...]
-    """Permutation of the source's grid to one dimension per logical dimension."""
+    """Permutation of the source's grid dimensions, one for each logical dimension."""
     renamed: Shape
-    """The same registers with one grid dimension per logical dimension of the result."""
+    """The shape of the grid with one dimension for each logical dimension of the result."""
     final: tuple[int, ...]
-    """Permutation of that into the order of the result's layout."""
+    """Permutation of these dimensions into the order of the result's layout."""
 
     def of(self, numbers: Array) -> Array:
-        """The grid `numbers` of the source, one for each register, as that of the result."""
+        """`numbers`, a grid with one number for each register of the source, in the grid of the
+        result."""
         return numbers.transpose(self.ordered).reshape(self.renamed).transpose(self.final)
 
 
 def blocks_of(layout: VectorLayout, shape: Shape) -> Shape:
-    """Registers along every logical dimension."""
+    """How many registers a value has along each logical dimension."""
     sizes = list(shape)
     grid = layout.grid_shape(shape)
     if layout.sublane_dim is not None:
@@ -42,23 +44,27 @@ def blocks_of(layout: VectorLayout, shape: Shape) -> Shape:
 
 
 def grid_order(layout: VectorLayout, rank: int) -> list[int]:
-    """The logical dimension of every grid dimension; -1 where there is none."""
+    """The logical dimension of each grid dimension; -1 where there is none."""
     sublane = -1 if layout.sublane_dim is None else layout.sublane_dim
     lane = -1 if layout.lane_dim is None else layout.lane_dim
     return [*layout.leading_dims(rank), sublane, lane]
 
 
 def transposed(layout: VectorLayout, permutation: Sequence[int]) -> VectorLayout:
-    """The layout of a transposed value whose registers stay as they are."""
+    """The layout of a value that is transposed without changing a register."""
 
     def moved(dim: int | None) -> int | None:
+        """The number of dimension `dim` after the transpose."""
         return None if dim is None else list(permutation).index(dim)
 
     return replace(layout, sublane_dim=moved(layout.sublane_dim), lane_dim=moved(layout.lane_dim))
 
 
 def regrouped(layout: VectorLayout, shape: Shape, result: Shape) -> VectorLayout | None:
-    """The layout after a reshape that keeps registers whole; None if some would have to move."""
+    """The layout after a reshape from `shape` to `result` that keeps registers whole.
+
+    None if elements would have to move.
+    """
     if layout.sublane_dim is None or layout.lane_dim is None or not layout.is_native:
         return None
     if 0 in shape:
@@ -93,7 +99,8 @@ def renaming(
     result: Shape,
     permutation: Sequence[int] | None,
 ) -> Renaming:
-    """The renaming from `old` to `new`: by `permutation` of logical dimensions, or by a reshape."""
+    """The renaming from layout `old` to `new`: by a `permutation` of logical dimensions, or by a
+    reshape."""
     rank = len(shape)
     order = grid_order(old, rank)
     ordered = tuple(order.index(d) for d in range(rank))

@@ -1,4 +1,4 @@
-"""Changes of layout: free if only replication is given up, else a planned move."""
+"""Changes of layout: free if only replication is given up, otherwise one or two planned moves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def relayout_cost(
 def _between(
     old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter
 ) -> tuple[float, VectorLayout | None]:
-    """The cost of a change of layout, and the layout in between if it is done in two moves."""
+    """The least cost of a change of layout, and the layout in between if two moves cost less than
+    one."""
     least, between = _cost(old, shape, new, c), None
     if None in (old.row, old.column, new.row, new.column) or old.tile_rows != new.tile_rows:
         return least, None
@@ -48,7 +49,7 @@ def _between(
 
 
 def _cost(old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter) -> float:
-    """The cost of the plan of a change of layout."""
+    """The cost of the plan of a change of layout, infinite if there is none."""
     try:
         return plan(Move.relayout(old, shape, new), c.costs).cost
     except Unsupported:
@@ -56,7 +57,7 @@ def _cost(old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Conve
 
 
 def relayout(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
-    """The grid of `held` in `layout`."""
+    """The grid of `held` in `layout`, by renaming or by moves."""
     if is_one_value(held):
         kind = vector_of(held.element, held.layout.register_shape())
         one = c.emit(grid.ReshapeOp(held.grid, kind))

@@ -1,5 +1,7 @@
-"""Loads of rows in any order: those of a gather, or the last row once more in the padding behind
-it, where a maximum or minimum ignores it.
+"""Loads of rows in any order (`tpu.shuffled_load`).
+
+They serve gathers of rows, and maxima and minima: the padding after the last row is filled with
+that row, which changes neither.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 def load_filled(
     op: vector.LoadOp, plan: Access, c: Converter, layout: VectorLayout
 ) -> SSAValue | None:
-    """The vector that `op` loads; a shuffled load fills its last block of rows.
+    """The vector that `op` loads, with its last row repeated in the padding of the last block of
+    rows.
 
     None unless rows of words begin a register and the last block has padding.
     """
@@ -48,7 +51,8 @@ def load_filled(
 def load_rows(
     op: vector.LoadOp, plan: Access, c: Converter, layout: VectorLayout, rows: Sequence[int]
 ) -> SSAValue | None:
-    """Rows `rows`, at most a register of them, of the vector that `op` loads."""
+    """The given `rows`, at most a register of them, of the vector that `op` loads; None if memory
+    cannot serve that."""
     shape = shape_of(op.results[0].type)
     if len(shape) < 2 or layout != plan.layout or layout.bits != 32 or layout.row != 0:
         return None
@@ -65,7 +69,7 @@ def _shuffled(
     op: vector.LoadOp, plan: Access, layout: VectorLayout, base: Sequence[SSAValue],
     shape: tuple[int, ...], rows: Sequence[int], c: Converter,
 ) -> SSAValue:  # fmt: skip
-    """Registers of a vector of `shape` whose sublanes are `rows`, counted from `base`."""
+    """Registers of a vector of `shape` whose sublanes are `rows`, counted from index `base`."""
     made = tpu.ShuffledLoadOp.create(
         operands=[plan.memref, *base],
         result_types=[grid_type(layout, shape, element_of(op.results[0]))],

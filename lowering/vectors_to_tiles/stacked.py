@@ -1,7 +1,7 @@
 """Narrow values of few rows: neighbours along the last leading dimension share a register.
 
-Eight rows of bf16 fill half a register. Where memory holds the halves one behind the other, two of
-them are packed into one register and stored at once:
+Eight rows of bf16 fill half a register. Where the halves follow each other in memory, two of them
+are packed into one register and stored at once:
 
     tpu.store %b[%i, %z, %z], %h0  half a register       %h = tpu.pack_subelements %w0, %w1
     tpu.store %b[%i1, %z, %z], %h1             ->        tpu.store %tiles[%j, %z, %z], %h
@@ -28,8 +28,11 @@ from pallasite.passes.divisibility import constant_of
 
 
 def stack(held: Tiled, element: Attribute, c: Converter) -> SSAValue | None:
-    """The elements of `held`, at most one register of rows, narrowed to `element`: as many
-    neighbours in a register as fit; None if they do not come out even, or lie elsewhere."""
+    """The elements of `held`, words in one register of rows each, narrowed to `element`.
+
+    As many neighbours share a register as fit. None if their number is no multiple of that, or if
+    the layout is another one.
+    """
     layout, bits = held.layout, bit_width(element)
     count = layout.bits // bits
     rank = len(held.shape)
@@ -64,8 +67,11 @@ def stack(held: Tiled, element: Attribute, c: Converter) -> SSAValue | None:
 def stacked_view(
     value: SSAValue, plan: Access, indices: Sequence[SSAValue], c: Converter
 ) -> tuple[SSAValue, list[SSAValue], tuple[int, ...]] | None:
-    """The memory of `plan` with as many neighbours in a tile as fill a register, the indices there
-    and the shape of `value` there; None if its tiles do not follow each other so."""
+    """The memory of `plan`, seen with as many neighbours in a tile as fill a register.
+
+    Also the indices there, and the shape of `value` there. None if the tiles of neighbours do not
+    follow each other.
+    """
     kind = cast(MemRefType[Attribute], plan.memref.type)
     extent, shape, tiling = kind.get_shape(), shape_of(value.type), tiling_of(kind)
     p = packing(plan.layout.bits)

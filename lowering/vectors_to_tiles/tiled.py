@@ -1,4 +1,4 @@
-"""Logical vectors and the grids of registers that hold them."""
+"""Vectors, and the grids of registers that hold them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pallasite.layouts.vector_layout import VectorLayout
 
 @dataclass(frozen=True)
 class Tiled:
-    """A logical vector held in registers: the grid, how it is laid out, and the logical shape."""
+    """A vector that is held in registers: the grid, its layout, and the shape of the vector."""
 
     grid: SSAValue
     layout: VectorLayout
@@ -25,7 +25,7 @@ class Tiled:
 
     @property
     def laid(self) -> tuple[VectorLayout, tuple[int, ...]]:
-        """Layout and logical shape, as moves want them."""
+        """Layout and shape, as moves take them."""
         return self.layout, self.shape
 
     @property
@@ -35,19 +35,19 @@ class Tiled:
 
 
 def is_free(held: Tiled, layout: VectorLayout) -> bool:
-    """True if a change to `layout` only renames registers."""
+    """Whether a change to `layout` only renames registers."""
     return is_one_value(held) or only_gives_up_replication(held.layout, layout)
 
 
 def is_one_value(held: Tiled) -> bool:
-    """True if a single register, the same in every sublane and lane, holds the whole vector."""
+    """Whether one register, the same in every sublane and lane, holds the whole vector."""
     layout = held.layout
     replicated = layout.row is None and layout.column is None
     return replicated and layout.register_count(held.shape) == 1
 
 
 def is_splat(held: Tiled) -> bool:
-    """True if all registers are known to hold one number everywhere."""
+    """Whether all registers are known to hold one number everywhere."""
     owner = held.grid.owner
     if isinstance(owner, grid.BroadcastOp):
         owner = owner.value.owner
@@ -56,7 +56,7 @@ def is_splat(held: Tiled) -> bool:
 
 
 def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
-    """True if `new` differs from `old` only in naming a place along replicated axes."""
+    """Whether `new` differs from `old` only in stating offsets along replicated axes."""
     if (old.bits, old.sublane_dim, old.lane_dim, old.tile_rows) != (
         new.bits,
         new.sublane_dim,
@@ -68,8 +68,8 @@ def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
 
 
 def as_native(held: Tiled) -> Tiled:
-    """`held` in native tiles where only one small tile of each register holds data: the same
-    registers."""
+    """`held` in native tiles, with the same registers, if only one small tile of each holds
+    data."""
     layout = held.layout
     if layout.is_native or layout.row is None or layout.column is None:
         return held
@@ -82,13 +82,16 @@ def as_native(held: Tiled) -> Tiled:
 def grid_type(
     layout: VectorLayout, shape: Sequence[int], element: Attribute
 ) -> VectorType[Attribute]:
-    """The vector type of a grid that holds a `shape` of `element` in `layout`."""
+    """The type of the grid that holds a vector of `shape` and `element` in `layout`."""
     return vector_of(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))
 
 
 def concrete_layout(held: Tiled, dim: int | None = None, place: int = 0) -> VectorLayout:
-    """The layout of `held` with a place for element 0 along every axis: what is the same along
-    dimension `dim` is where it becomes element `place` of a native layout."""
+    """The layout of `held` with an offset of element 0 along every axis.
+
+    Of a dimension `dim` that is replicated, the offset is that of element `place` of a native
+    layout; otherwise it is 0.
+    """
     layout = held.layout
     native = layout.is_native
     row = place % layout.native_rows if native and dim == layout.sublane_dim is not None else 0

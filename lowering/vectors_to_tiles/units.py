@@ -16,7 +16,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 def lower_feeding(
     op: tpu.MatmulPushRhsOp | tpu.MatmulAccLhsOp | tpu.MatmulLhsFifoOp, c: Converter
 ) -> None:
-    """Operands that are fed to a matrix unit are brought to native tiles."""
+    """Brings operands that are fed to a matrix unit to native tiles."""
     matrix = op.operands[0]
     tiles = c.in_layout(matrix, VectorLayout.native(2, c.mask_bits(matrix)))
     c.insert(type(op).create(operands=[tiles], properties=op.properties))
@@ -25,7 +25,7 @@ def lower_feeding(
 
 @rule(tpu.MatmulPopOp, tpu.MatmulPopFifoOp)
 def lower_popping(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, c: Converter) -> None:
-    """Results of a matrix unit are f32 or i32 in native tiles."""
+    """Receives results of a matrix unit, f32 or i32, in native tiles."""
     (result,) = op.results
     layout = VectorLayout.native(2, 32)
     kind = grid_type(layout, shape_of(result.type), element_of(result))

@@ -1,5 +1,8 @@
 """`tpu.pack_elementwise` and `tpu.unpack_elementwise`: kernels that pack narrow elements into words
 themselves.
+
+    %w = tpu.pack_elementwise %a, %b to bf16      bits 0-15 of each word of %w are from %a,
+                                                  bits 16-31 from %b
 """
 
 from __future__ import annotations
@@ -22,16 +25,18 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 
 
 def _like(value: SSAValue, element: Attribute) -> VectorType[Attribute]:
+    """The type of `value` with another element type."""
     return vector_of(element, cast(VectorType[Attribute], value.type).get_shape())
 
 
 def _constant(value: SSAValue, number: int, c: Converter) -> SSAValue:
+    """A grid like `value` of equal words."""
     return c.emit(arith.ConstantOp(splat(_like(value, i32), number)))
 
 
 @rule(tpu.PackElementwiseOp)
 def lower_pack_elementwise(op: tpu.PackElementwiseOp, c: Converter) -> None:
-    """Source i lands in bits [i * width, (i + 1) * width) of its word."""
+    """Puts source i into bits [i * width, (i + 1) * width) of each word."""
     held = [c.tiled(v) for v in op.operands]
     whole, width = bit_width(op.results[0].type), bit_width(op.target_type)
     layout = meet(op.operands, whole, c)
@@ -61,7 +66,7 @@ def lower_pack_elementwise(op: tpu.PackElementwiseOp, c: Converter) -> None:
 
 
 def _words(layout: VectorLayout, shape: tuple[int, ...]) -> VectorType[Attribute]:
-    """The registers of a vector in `layout`, seen as words of 32 bits."""
+    """The type of the registers of a vector in `layout`, seen as words of 32 bits."""
     return vector_of(i32, (*layout.grid_shape(shape), *register_shape(32)))
 
 
@@ -73,7 +78,7 @@ def _repeated(number: int, whole: int) -> int:
 def _fields(
     grids: Sequence[SSAValue], words: VectorType[Attribute], whole: int, width: int, c: Converter
 ) -> SSAValue:
-    """The low `width` bits of every part of `whole` bits, one source behind the other."""
+    """The low `width` bits of every part of `whole` bits, one source after the other."""
     parts = [c.bitcast(value, words) for value in grids]
     if len(parts) == 1:
         return parts[0]
@@ -95,7 +100,7 @@ def _interleaved(
     op: tpu.PackElementwiseOp,
     c: Converter,
 ) -> SSAValue:
-    """One pack instruction, whose registers are then seen as words."""
+    """Packs `grids` by one instruction per register; the result is seen as words."""
     words = _like(grids[0], i32)
     packed = vector_of(
         op.target_type, (*layout.grid_shape(shape), *register_shape(bit_width(op.target_type)))
@@ -124,7 +129,7 @@ def _rounded(
     for value in grids:
         narrowed, packed = narrow(Tiled(value, layout, shape), element, c)
         whole, wide = widen(Tiled(narrowed, packed, shape), element_of(value), c)
-        # Rows in tiles of fewer rows may have been packed in other tiles.
+        # `narrow` may have packed rows of small tiles into others.
         whole = c.relayout(Tiled(whole, wide, shape), layout).grid
         bits = c.bitcast(whole, _like(whole, i32))
         words.append(c.emit(arith.ShRUIOp(bits, _constant(bits, shift, c))))
@@ -133,7 +138,7 @@ def _rounded(
 
 @rule(tpu.UnpackElementwiseOp)
 def lower_unpack_elementwise(op: tpu.UnpackElementwiseOp, c: Converter) -> None:
-    """Bits [index * width, (index + 1) * width) of every word, widened to the whole word."""
+    """Widens bits [index * width, (index + 1) * width) of every word to the whole word."""
     held = c.tiled(op.operands[0])
     layout = held.layout
     words = c.in_layout(op.operands[0], layout)
@@ -167,10 +172,10 @@ def lower_unpack_elementwise(op: tpu.UnpackElementwiseOp, c: Converter) -> None:
 
 
 def _field(words: SSAValue, whole: int, width: int, low: int, c: Converter) -> SSAValue:
-    """The `width` bits at bit `low` of every part of `whole` bits, extended with their sign.
+    """The `width` bits from bit `low` on of every part of `whole` bits, sign-extended.
 
-    Flipping the sign and subtracting its weight extends it; a guard in the part's highest bit,
-    taken away again, keeps the difference from borrowing of the next part.
+    Flipping the sign bit and subtracting its weight extends it. A guard in the highest bit of the
+    part, which is removed again, keeps the subtraction from borrowing from the next part.
     """
     if width == whole:
         return words
