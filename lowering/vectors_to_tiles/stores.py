@@ -149,8 +149,8 @@ def _chosen(
 
 
 def _cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
-    """Register operations that store `value` in `layout`; loads that are saved if it is loaded so
-    count less."""
+    """Register operations that store `value` in `layout`, less the loads that are saved if it is
+    loaded so."""
     held, count = c.tiled(value), layout.register_count(shape_of(value.type))
     if held.layout != layout and c.served(value, layout) is not None:
         return 2 * count - held.layout.register_count(held.shape)

@@ -37,8 +37,7 @@ from pallasite.passes.check_kernel.memory import Buffer, scoped_semaphores
 from pallasite.targets import SparseCores, Target
 
 _PIECE, _SHARED_PIECE = 32, 512
-"""Bytes to which the size of an allocation is rounded up; the second is for shared or tiled
-ones."""
+"""An allocation is rounded up to so many bytes; the second is for shared or tiled ones."""
 _NAMED = 4
 """How many buffers, the largest ones, a refusal names in its notes."""
 _SMALLER = {

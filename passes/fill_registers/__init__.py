@@ -69,7 +69,8 @@ class FillRegistersPass(ModulePass):
 
 
 def _across_tiles(function: func.FuncOp) -> Iterator[Operation]:
-    """Stores of one number in memory whose tiles, smaller than registers, they cross."""
+    """Stores of one number that cover more rows than a tile of their memory, which is smaller than
+    a register."""
     for op in of_kind(function, *STORES):
         tiling, value = tiling_of(op.base.type), op.operands[0]
         native = SUBLANES * packing(bit_width(value.type))
@@ -84,7 +85,7 @@ def _across_tiles(function: func.FuncOp) -> Iterator[Operation]:
 def _gained(function: func.FuncOp, anew: Set[Operation]) -> tuple[set[Operation], int]:
     """The operations that will work on rows of 128, and how many registers that saves.
 
-    Only islands and groups with an access of `anew` count towards the registers.
+    Of the registers, only those of islands (or groups of them) with an access of `anew` count.
     """
     works, gain = set[Operation](), 0
     for group in [*_arrays(function, anew), *([island] for island in _others(function, anew))]:
