@@ -44,19 +44,23 @@ class Island:
     """Values that operations compute from each other, element by element or matrix by matrix."""
 
     shape: tuple[int, ...]
-    """Of all values, or of all matrices but for their columns."""
+    """The shape of all values; for matrices, the last two dimensions of the value it was begun
+    with."""
     of_matrices: bool = False
     order: Order = ()
+    """The order in which all memories of the island have their elements (`orders.Order`)."""
     sound: bool = True
-    """Nobody else makes or uses the values, and all memories have them in one order."""
+    """Whether nothing else defines or uses the values, and all memories have them in one order."""
     operations: set[Operation] = field(default_factory=set[Operation])
     values: set[SSAValue] = field(default_factory=set[SSAValue])
     spread: set[vector.BroadcastOp] = field(default_factory=set[vector.BroadcastOp])
-    """What makes values of rows, columns or numbers from outside."""
+    """Broadcasts of rows, columns or numbers from outside to values of the island."""
 
     def lies(self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> None:
-        """Notes the order of elements in another memory that is loaded or stored; the island is not
-        sound if it differs."""
+        """Notes the order of another memory that is loaded or stored at `indices`.
+
+        The island is no longer sound if that is another order, or not known.
+        """
         find = order_of_matrices if self.of_matrices else order_of_array
         order = find(ref, indices, shape)
         self.sound &= bool(order) and self.order in ((), order)
@@ -102,7 +106,7 @@ class Island:
         return gain + sum(_registers(value.type) for value in self._cut())
 
     def _cut(self) -> Iterator[SSAValue]:
-        """The values that are loaded or stored at a row that begins no register."""
+        """The packed values that are loaded or stored at a row that does not begin a register."""
         for op in self.operations:
             if not isinstance(op, vector.LoadOp | vector.StoreOp | tpu.VectorStoreOp):
                 continue
@@ -113,14 +117,16 @@ class Island:
                 yield value
 
     def _saved(self, value: SSAValue) -> int:
-        """How many registers `value` takes less as rows of 128; 0 for masks, which count with the
-        values they select."""
+        """How many registers `value` saves as rows of 128; 0 for masks, which count with the values
+        they select."""
         seen = vector_of(element_of(value), self.seen(shape_of(value.type)))
         return _registers(value.type) - _registers(seen) if bit_width(value.type) > 1 else 0
 
 
 @lru_cache(maxsize=1 << 10)
 def _registers(kind: Attribute) -> int:
+    """The registers of a vector type, in native tiles or, of one dimension, in rows of 128
+    words."""
     bits, shape = bit_width(kind), shape_of(kind)
     if len(shape) == 1:
         return VectorLayout(bits, None, 0, tile_rows=packing(bits)).register_count(shape)
@@ -128,7 +134,8 @@ def _registers(kind: Attribute) -> int:
 
 
 def islands_of(function: func.FuncOp, of_matrices: bool) -> dict[SSAValue, Island]:
-    """The island of each value that is on one; islands of arrays start at loads and reshapes."""
+    """The island of each value that belongs to one; islands of arrays start at loads and
+    reshapes."""
     starts = (vector.LoadOp,) if of_matrices else (vector.LoadOp, vector.ShapeCastOp)
     homes: dict[SSAValue, Island] = {}
     for op in of_kind(function, *starts):
@@ -141,7 +148,7 @@ def islands_of(function: func.FuncOp, of_matrices: bool) -> dict[SSAValue, Islan
 
 
 def splats_of(function: func.FuncOp) -> Iterator[Island]:
-    """Stores of one number: each is an island of its own; those that are sound."""
+    """Sound islands that are a store of one number each."""
     for op in of_kind(function, *STORES):
         if is_one_value(op.operands[0]):
             shape = shape_of(op.operands[0].type)
@@ -155,7 +162,7 @@ def splats_of(function: func.FuncOp) -> Iterator[Island]:
 
 
 def _explore(island: Island, start: SSAValue, homes: dict[SSAValue, Island]) -> None:
-    """Adds to the island all values that operations connect with `start`."""
+    """Adds to `island` all values that operations connect with `start`."""
     waiting = [start]
     while waiting:
         value = waiting.pop()
@@ -175,7 +182,8 @@ def _explore(island: Island, start: SSAValue, homes: dict[SSAValue, Island]) -> 
 
 
 def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
-    """The values that `op` adds to the island of `value`; notes what makes the island unsound."""
+    """The values that `op` connects with `value` of `island`; notes what makes the island
+    unsound."""
     if op.name.startswith(("arith.", "math.")) and type(op) is not arith.ConstantOp:
         return _vectors([*op.operands, *op.results])
     if isinstance(op, vector.LoadOp):
@@ -196,7 +204,7 @@ def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
     if isinstance(op, vector.ShapeCastOp) and not island.of_matrices:
         return []
     if isinstance(op, vector.BroadcastOp) and island.of_matrices and not moves_matrices(op):
-        # What is spread comes from outside.
+        # What is broadcast must come from outside the island.
         island.sound &= value is op.vector and value is not op.source
         island.spread.add(op)
         return []
@@ -207,6 +215,7 @@ def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
 
 
 def _vectors(values: Iterable[SSAValue]) -> list[SSAValue]:
+    """Those of `values` that are vectors, and not one number everywhere."""
     return [v for v in values if is_vector(v) and not is_one_value(v)]
 
 
@@ -219,7 +228,7 @@ def _carried_with(op: scf.ForOp | scf.YieldOp, value: SSAValue, island: Island) 
         return []
     body = loop.body.block
     last = cast(Operation, body.last_op)
-    # A loop may yield one number, which no value of the island leads to.
+    # A loop may yield a constant, so its terminator may not be found through values.
     island.operations |= {loop, last}
     chains = zip(loop.iter_args, body.args[1:], last.operands, loop.res, strict=True)
     return _vectors(v for chain in chains if value in chain for v in chain)
@@ -250,12 +259,13 @@ def moves_matrices(op: Operation) -> bool:
 
 
 def _same_matrix(one: SSAValue, other: SSAValue) -> bool:
+    """Whether both values have the same last two dimensions."""
     matrix = shape_of(one.type)[-2:]
     return len(matrix) == 2 and matrix == shape_of(other.type)[-2:]
 
 
 def _takes_tiles(op: vector.ExtractStridedSliceOp) -> bool:
-    """Whether `op` takes all rows, and adjacent columns from the beginning of a tile on."""
+    """Whether `op` takes all rows, and adjacent columns from the first column of a tile on."""
     old, new = shape_of(op.source.type), shape_of(op.result.type)
     named = len(op.offsets)
     if len(new) < 2 or new[-2] != old[-2] or named < len(new):
