@@ -5,8 +5,8 @@ line: a scalar expression (`inline`) or a call of the `fn` that the factory of i
 bound as a global of the generated code:
 
     def fn_kernel(core, v1, v2):
-     v3 = e4_fn_kernel(core, v1, 0)
-     v5 = f6_fn_kernel(v3, k7_fn_kernel)
+     v4 = e3_fn_kernel(core, v1, 0)              a load, with an effect
+     v4 = f6_fn_kernel(v4, k5_fn_kernel)         a sum with a constant
 
 A function that may suspend is a generator function and delegates (`yield from`) exactly where an
 operation may block; the others are plain functions. Each generated line remembers its operation, so
