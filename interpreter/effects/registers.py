@@ -15,6 +15,7 @@ from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.registers import box_of, grid_steps
 from pallasite.dialects.types import bit_width, shape_of
+from pallasite.interpreter.effects.blends import kept_elements
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine.accesses import Rows
 from pallasite.interpreter.machine.core import Core
@@ -94,13 +95,18 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
     add = isinstance(op, tpu.StoreOp) and bool(op.add.value.data)
     # The box of the whole access has been judged by then.
     single = replace(pattern_of(op, shape[len(steps) :], ()), box=None)
+    kept = kept_elements(op, facts)
 
     def one_by_one(ref: Ref, index: Sequence[int], value: Array, mask: Array | None) -> None:
         for position in np.ndindex(*shape[: len(steps)]):
             places = zip(index, position, steps, strict=True)
             place = tuple(int(i) + p * step for i, p, step in places)
             words = None if mask is None else mask[position]
-            access(ref, "store", place, single, at).store(ref, value[position], words, add=add)
+            found = access(ref, "store", place, single, at)
+            if kept is None or ref.buffer.shadow is None:
+                found.store(ref, value[position], words, add=add)
+            else:
+                found.blend(ref, value[position], words, kept[position])
 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:
         index = operands[:rank]
@@ -108,10 +114,12 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
         found = access(ref, "store", index, wanted, at)
         if add and core.observer is not None:
             core.observer.read(core, Rows(ref, found, index, mask), at)
-        if not steps or found.apart:
+        if steps and not found.apart:
+            one_by_one(ref, index, value, mask)
+        elif kept is None or ref.buffer.shadow is None:
             found.store(ref, value, mask, add=add)
         else:
-            one_by_one(ref, index, value, mask)
+            found.blend(ref, value, mask, kept)
         if core.recorder is not None:
             if steps and not found.apart:
                 core.recorder.give_up()

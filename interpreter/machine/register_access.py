@@ -201,6 +201,17 @@ class Access:
         if marks is not None:
             marks[...] = (1 << ref.codec.bits) - 1
 
+    def blend(self, ref: Ref, array: Array, mask: Array | None, kept: Array) -> None:
+        """`store` of an array whose elements are what memory has where `kept` is true, so that
+        these are not written."""
+        shadow = ref.buffer.shadow
+        assert shadow is not None
+        place = ref, self.plan, self.pattern.shape, shadow
+        before = rows.marks_of(*place)
+        self.store(ref, array, mask)
+        marks = np.where(kept, before, rows.marks_of(*place))
+        rows.set_marks(ref, self.plan, marks, shadow)
+
     def _store_part(self, ref: Ref, array: Array) -> bool:
         """Stores the accessed part of the registers if it is a view; returns whether it was."""
         if self._partial is None or ref.buffer.shadow is not None:

@@ -148,13 +148,27 @@ def initialised(ref: Ref, found: Registers, shape: tuple[int, ...]) -> NDArray[n
     shadow = ref.buffer.shadow
     if shadow is None or all(marked(ref, shadow, piece) for piece in found.pieces):
         return None
+    marks = marks_of(ref, found, shape, shadow)
+    grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
+    register = tuple(range(grid, len(shape)))
+    return np.asarray(marks.any(axis=register))
+
+
+def marks_of(ref: Ref, found: Registers, shape: tuple[int, ...], shadow: Array) -> Array:
+    """The marks of the elements of registers, as a new array of `shape`."""
     raw = raw_codec(ref.codec.bits)
     marks = np.zeros([shape[axis] for axis in found.order], raw.carrier)
     for piece in found.pieces:
         raw.decode(shadow, ref.base, piece, marks if piece.part is None else marks[piece.part])
-    grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
-    register = tuple(range(grid, len(shape)))
-    return np.asarray(marks.transpose(inverse(found.order)).any(axis=register))
+    return marks.transpose(inverse(found.order))
+
+
+def set_marks(ref: Ref, found: Registers, marks: Array, shadow: Array) -> None:
+    """Sets the marks of the elements of registers, of which no two lie at the same place."""
+    raw, ordered = raw_codec(ref.codec.bits), marks.transpose(found.order)
+    for piece in found.pieces:
+        part = ordered if piece.part is None else ordered[piece.part]
+        raw.encode(shadow, ref.base, piece, part, None)
 
 
 def marked(ref: Ref, shadow: NDArray[np.uint8], piece: Piece) -> bool:
