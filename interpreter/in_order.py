@@ -4,6 +4,10 @@ Transfers copy elements from any order into any other, so the memory of such an 
 caller's own array, or the one that is returned as a result: nothing is laid out anew before and
 after the run. What sees the layout (views of another shape, or an operand whose registers are
 loaded where it is) has that of the chip.
+
+A `tpu.reinterpret_cast` of such an array to one of as many elements in other tiles, both without
+padding, only says which elements a view has, and in which order: `row_major_view` finds the same
+ones in an array in row-major order. Layout passes see rows of tiles so.
 """
 
 from __future__ import annotations
@@ -12,21 +16,23 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import prod
 from operator import mod
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from pallasite.dialects import tpu
+from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import IN_PLACE, SLOTS, Kernel
-from pallasite.dialects.types import memory_space, shape_of
+from pallasite.dialects.types import memory_space, shape_of, tiling_of
 from pallasite.interpreter.machine import boxes
-from pallasite.interpreter.machine.boxes import digits_of
+from pallasite.interpreter.machine.boxes import row_major_digits, row_major_view
 from pallasite.interpreter.machine.codec import view
 from pallasite.interpreter.machine.spare import Block
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import POISON_WORDS, Array
-from pallasite.layouts.tiling import Digits, Tiling, contiguous_strides, offset_of
+from pallasite.layouts.tiling import Digits, offset_of
 
 
 class Use(Enum):
@@ -51,22 +57,57 @@ def _use(argument: BlockArgument) -> Use:
     if space not in ("any", "hbm"):
         return Use.LAYOUT
     found: set[Use] = set()
-    waiting: list[SSAValue] = [argument]
+    filled: set[Attribute] = set()
+    """The types of the whole arrays through parts of which it is written."""
+    waiting: list[tuple[SSAValue, Attribute]] = [(argument, argument.type)]
     while waiting:
-        ref = waiting.pop()
+        ref, whole = waiting.pop()
         for use in ref.uses:
             op = use.operation
             if isinstance(op, tpu.MemrefSliceOp) and DYNAMIC_INDEX not in shape_of(op.result.type):
-                waiting.append(op.result)
+                waiting.append((op.result, whole))
             elif isinstance(op, tpu.MemrefSqueezeOp):
-                waiting.append(op.result)
+                waiting.append((op.result, whole))
+            elif isinstance(op, tpu.ReinterpretCastOp) and cast_in_order(op) is not None:
+                waiting.append((op.result, op.result.type))
             elif isinstance(op, tpu.EnqueueDmaOp):
                 found.add(_copy(op, ref))
+                if op.target is ref:
+                    filled.add(whole)
             elif not isinstance(op, tpu.WaitDmaOp | tpu.WaitDma2Op):
                 return Use.LAYOUT
     if Use.LAYOUT in found:
         return Use.LAYOUT
+    if len(filled) > 1:
+        # `is_filled` compares boxes of one array only.
+        return Use.BOTH
     return Use.BOTH if len(found) > 1 else next(iter(found), Use.READS)
+
+
+class OrderedCast(NamedTuple):
+    """What a `tpu.reinterpret_cast` makes of an array whose elements are in row-major order."""
+
+    given: tuple[Digits, ...]
+    """Those of that array."""
+    seen: tuple[Digits, ...]
+
+
+def cast_in_order(op: tpu.ReinterpretCastOp) -> OrderedCast | None:
+    """The view by which `op` sees the same elements, at the same indices, wherever an argument in
+    HBM is in row-major order. None if there is none, or if `op` sees something else."""
+    array, kind, result = op.input, op.input.type, op.result.type
+    if not isinstance(array, BlockArgument) or not isinstance(array.block.parent_op(), FuncOp):
+        return None
+    if memory_space(kind) not in ("any", "hbm") or len(op.operands) > 1:
+        return None
+    shape, seen = shape_of(kind), shape_of(result)
+    tiling, tiles = tiling_of(kind), tiling_of(result)
+    if kind.element_type != result.element_type or DYNAMIC_INDEX in (*shape, *seen):
+        return None
+    if tiling is None or tiles is None:
+        return None
+    digits = row_major_view(shape, tiling, seen, tiles)
+    return None if digits is None else OrderedCast(row_major_digits(shape), digits)
 
 
 def _copy(op: tpu.EnqueueDmaOp, ref: SSAValue) -> Use:
@@ -99,8 +140,8 @@ def in_order(ref: Ref) -> Ref | None:
         return None
     found = ref.views.get("in order")
     if found is None:
-        tiling = Tiling((), contiguous_strides(ref.shape, ()))
-        found = Ref(ref.buffer, ref.element, ref.shape, digits_of(tiling), blocks=ref.blocks)
+        digits = row_major_digits(ref.shape)
+        found = Ref(ref.buffer, ref.element, ref.shape, digits, blocks=ref.blocks)
         ref.views["in order"] = found
     return found
 

@@ -14,7 +14,9 @@ from pallasite.dialects.locations import reaches_block, source_location
 from pallasite.dialects.promises import kept_dimensions, multiples
 from pallasite.dialects.types import shape_of, tiling_of
 from pallasite.interpreter.effects.observed import is_counted
+from pallasite.interpreter.in_order import cast_in_order
 from pallasite.interpreter.machine import recast
+from pallasite.interpreter.machine.boxes import blocks_of
 from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
 from pallasite.interpreter.machine.faults import block_outside, negative
 from pallasite.interpreter.machine.rounding import check_rounded
@@ -182,6 +184,7 @@ def reinterpret_cast(op: tpu.ReinterpretCastOp, facts: Facts) -> Callable[..., R
     offset_given = op.dynamic_offset is not None
     declared = tiling_of(result)
     key = _key_of_cast(op) if len(op.operands) == 1 else None
+    ordered = cast_in_order(op)
 
     def fn(ref: Ref, *operands: int) -> Ref:
         offset = operands[0] if offset_given else 0
@@ -191,7 +194,12 @@ def reinterpret_cast(op: tpu.ReinterpretCastOp, facts: Facts) -> Callable[..., R
         if declared is None and not offset and tuple(sizes) == ref.shape:
             if element == ref.element:
                 return ref
-        view = recast.reinterpret(ref, sizes, element, declared or inferred(sizes), offset, at)
+        tiling = declared or inferred(sizes)
+        if ordered is not None and ref.digits == ordered.given:
+            # The array is not laid out as its type says (`in_order`).
+            view = Ref(ref.buffer, element, shape, ordered.seen, blocks=blocks_of(tiling))
+        else:
+            view = recast.reinterpret(ref, sizes, element, tiling, offset, at)
         return view if key is None else ref.remember(key, view)
 
     def inferred(sizes: list[int]) -> Tiling:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.layouts.registers import LANES
-from pallasite.layouts.tiling import Digits, Tiling, offset_of
+from pallasite.layouts.tiling import Digits, Tiling, contiguous_strides, offset_of
 
 
 class Run(NamedTuple):
@@ -280,3 +280,69 @@ def blocks_of(tiling: Tiling) -> tuple[int, ...]:
         packed = tiling.tiles[-1][0] if len(tiling.tiles) > 1 else 1
         return (math.gcd(tiling.first[0], LANES * packed),)
     return tuple(tiling.tile_of(d) for d in range(len(tiling.strides)))
+
+
+def row_major_digits(shape: Sequence[int]) -> tuple[Digits, ...]:
+    """The address digits of an array of `shape` in row-major order."""
+    return digits_of(Tiling((), contiguous_strides(shape, ())))
+
+
+def row_major_view(
+    shape: Sequence[int], tiling: Tiling, seen: Sequence[int], tiles: Tiling
+) -> tuple[Digits, ...] | None:
+    """Where, in an array of `shape` in row-major order, the elements lie that an array of shape
+    `seen` in `tiles` has if it is in the memory of one of `shape` in `tiling`.
+
+    None if one of the two has padding, or if they are not equally large, or if the place is no sum
+    over the dimensions. Otherwise both number the same memory by digits. So each digit of `seen`
+    is some digits of `shape`, or factors of them, which have other strides in row-major order:
+
+        16x256 in tiles of (8,128)    row = 8a + b, column = 128c + d, memory [a, c, b, d]
+        2x8x256 in tiles of (1,128)   the same a, b and 128c + d: [i, j, k] is row 8i + j, column k
+    """
+    given, wanted = _in_memory(shape, tiling), _in_memory(seen, tiles)
+    if given is None or wanted is None or math.prod(shape) != math.prod(seen):
+        return None
+    strides = contiguous_strides(shape, ())
+    axes = [(size, weight * strides[dim]) for dim, size, weight in given]
+    parts = regroup(axes, [size for _, size, _ in wanted])
+    if parts is None:
+        return None
+    found: list[list[tuple[int, int, int]]] = [[] for _ in seen]
+    for (dim, size, weight), digits in zip(wanted, parts, strict=True):
+        rest = size // block_of(digits)
+        for extent, stride in ((rest, digits[0][1]), *digits[1:]):
+            found[dim].append((weight, extent, stride))
+    # The digits of a dimension, which may lie in memory in any order, by what they count.
+    ordered = [sorted(digits, key=lambda digit: -digit[0]) for digits in found]
+    return tuple(
+        simplify(tuple([(extent, stride) for _, extent, stride in digits])) if digits else ((0, 0),)
+        for digits in ordered
+    )
+
+
+def _in_memory(shape: Sequence[int], tiling: Tiling) -> list[tuple[int, int, int]] | None:
+    """The digits of all dimensions of an array, from the slowest in memory on: the dimension, how
+    many values the digit has, and how many coordinates each of them counts.
+
+    None if not all memory from the first element to the last is one element each.
+    """
+    if 0 in shape or not tiling.nested or tiling.padded(shape) != tuple(shape):
+        return None
+    found: list[tuple[int, int, int, int]] = []
+    for dim, digits in enumerate(digits_of(tiling)):
+        block = block_of(digits)
+        if shape[dim] % block:
+            return None
+        weight = 1
+        for extent, stride in (*digits[:0:-1], (shape[dim] // block, digits[0][1])):
+            if extent != 1:
+                found.append((stride, dim, extent, weight))
+            weight *= extent
+    found.sort()
+    end = 1
+    for stride, _, extent, _ in found:
+        if stride != end:
+            return None
+        end *= extent
+    return [(dim, extent, weight) for _, dim, extent, weight in reversed(found)]

@@ -119,3 +119,69 @@ def test_negative_coordinates_continue_downwards():
 )
 def test_regroup(axes, shape, expected):
     assert boxes.regroup(axes, shape) == expected
+
+
+def places(shape: tuple[int, ...], tiling: Tiling) -> np.ndarray:
+    """Where each element of an array lies, by its index."""
+    return brute(tiling, (0,) * len(shape), shape, (1,) * len(shape))
+
+
+SEEN = [
+    ((16, 256), Tiling(((8, 128),), (2, 1)), (2, 8, 256), Tiling(((1, 128),), (16, 1, 8))),
+    ((16, 256), Tiling(((8, 128),), (2, 1)), (2, 2, 8, 128), Tiling(((8, 128),), (2, 1, 1, 1))),
+    ((16, 256), Tiling(((8, 128),), (2, 1)), (32, 128), Tiling(((8, 128),), (1, 1))),
+    ((16, 256), Tiling(((8, 128),), (2, 1)), (4096,), Tiling(((1024,),), (1,))),
+    ((3, 8, 384), Tiling(((8, 128),), (3, 3, 1)), (24, 384), Tiling(((8, 128),), (3, 1))),
+    ((3, 8, 384), Tiling(((8, 128),), (3, 3, 1)), (3, 8, 384), Tiling(((1, 128),), (24, 1, 8))),
+    ((8, 512), Tiling(((4, 128),), (4, 1)), (2, 4, 2, 256), Tiling(((1, 128),), (16, 1, 8, 4))),
+    (
+        (16, 256), Tiling(((8, 128), (2, 1)), (2, 1)),
+        (2, 4, 2, 256), Tiling(((2, 128), (2, 1)), (8, 1, 4, 4)),
+    ),
+    ((16, 256), Tiling((), (256, 1)), (8, 2, 256), Tiling((), (512, 256, 1))),
+    ((1, 8, 128), Tiling(((8, 128),), (1, 1, 1)), (8, 1, 128), Tiling(((1, 128),), (1, 1, 1))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "tiling", "seen", "tiles"), SEEN)
+def test_a_view_of_the_same_elements_in_row_major_order(shape, tiling, seen, tiles) -> None:
+    row_major = boxes.row_major_view(shape, tiling, seen, tiles)
+    # Which element of the array, by its number, lies at each place in memory.
+    at = np.empty(np.prod(shape), np.int64)
+    at[places(shape, tiling).ravel()] = np.arange(at.size)
+    expected = at[places(seen, tiles)]
+    if row_major is None:
+        # No sum over the dimensions is all of these.
+        assert not _is_sum(expected)
+        return
+    found = boxes.gather(row_major, (0,) * len(seen), seen, (1,) * len(seen))
+    np.testing.assert_array_equal(found, expected)
+
+
+def _is_sum(places: np.ndarray) -> bool:
+    """Whether a table of offsets is a sum over its dimensions."""
+    first = places[(0,) * places.ndim]
+    total = np.full(places.shape, first)
+    for dim in range(places.ndim):
+        line = tuple([slice(None) if d == dim else slice(1) for d in range(places.ndim)])
+        total += places[line] - first
+    return bool((total == places).all())
+
+
+@pytest.mark.parametrize(
+    ("shape", "tiling", "seen", "tiles"),
+    [
+        # Padding of rows, of columns, and of what is seen.
+        ((12, 256), Tiling(((8, 128),), (2, 1)), (2, 8, 256), Tiling(((1, 128),), (16, 1, 8))),
+        ((16, 200), Tiling(((8, 128),), (2, 1)), (2, 8, 200), Tiling(((1, 128),), (16, 1, 8))),
+        ((16, 256), Tiling(((8, 128),), (2, 1)), (15, 256), Tiling(((8, 128),), (2, 1))),
+        # Parts of it, elements twice, and none.
+        ((16, 256), Tiling(((8, 128),), (2, 1)), (8, 256), Tiling(((8, 128),), (2, 1))),
+        ((16, 256), Tiling(((8, 128),), (2, 1)), (2, 8, 256), Tiling(((1, 128),), (16, 0, 8))),
+        ((0, 256), Tiling(((8, 128),), (2, 1)), (0, 256), Tiling(((8, 128),), (2, 1))),
+        # Tiles that do not cut each other into whole ones.
+        ((16, 256), Tiling(((8, 128), (3, 1)), (2, 1)), (16, 256), Tiling(((8, 128),), (2, 1))),
+    ],
+)
+def test_no_such_view(shape, tiling, seen, tiles) -> None:
+    assert boxes.row_major_view(shape, tiling, seen, tiles) is None
