@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from xdsl.dialects.builtin import i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -24,6 +25,7 @@ from pallasite.passes.ranges import Range, is_judged, range_of_operation
 from pallasite.passes.scalar_folds import fold_numbers
 
 _Known = dict[SSAValue, Scalar]
+_WORDS = Range(-(2**31), 2**31 - 1)
 
 
 def acts(function: FuncOp) -> bool:
@@ -137,4 +139,11 @@ def _range_of(op: Operation, operands: Sequence[Range]) -> Range:
     value = known(op.results[0])
     if not is_judged(op.results[0]):
         return Range()
-    return Range(value, value) if value is not None else range_of_operation(op, operands)
+    if value is not None:
+        return Range(value, value)
+    result = range_of_operation(op, operands)
+    bounded = bool(operands) and all(None not in operand for operand in operands)
+    # Nothing is known of a number that may have wrapped, but that any word may result. One that
+    # depends on a table or on the length of a dynamic grid is not judged.
+    wraps = result == Range() and bounded and op.results[0].type == i32
+    return _WORDS if wraps else result

@@ -49,6 +49,17 @@ def test_a_block_whose_first_element_has_no_number_is_outside(form: Any, sign: i
     assert "block-out-of-bounds" in str(caught.value)
 
 
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "vreg"])
+@pytest.mark.parametrize("factor", [2**30, 1 - 2**31, 2**31 - 1])
+def test_a_block_whose_number_wraps_at_a_later_step_is_outside(form: Any, factor: int) -> None:
+    """Its number leaves 32 bits at the third step, and is far outside at the second one."""
+    options: dict[str, Any] = {**blocks(lambda i: (i * factor, 0)), "grid": (4,)}
+    call = pl.pallas_call(scaled, out_shape=[ramp(32, 128)], **options)
+    with simulate(form=form), pytest.raises(Exception, match="outside the array") as caught:
+        call(ramp(32, 128))
+    assert "block-out-of-bounds" in str(caught.value)
+
+
 @pytest.mark.parametrize("form", ["dma", "vreg"])
 @pytest.mark.parametrize("program", [kernel, pipeline])
 def test_a_block_outside_has_the_line_of_its_map(program: Callable[[Any], Any], form: Any) -> None:
