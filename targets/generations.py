@@ -52,6 +52,7 @@ _SHIFTED = frozenset({4, 8, 16, 32})
 _V4 = Target(
     name="v4", topology="v4:2x2x1", device_kind="TPU v4", cores=2,
     vmem_bytes=16 * MIB, copies_to_vmem=False, hbm_bytes=16 * GIB, reserved_semaphores=79,
+    reserved_smem_bytes=136,
     memory_banks=16, staging_registers=1,
     matmul_pairs=frozenset(_square("f32", "bf16")),
     bf16_ops=_BF16_V4, max_mask_subelements=2, interleaved_pack_bits=32,
@@ -114,7 +115,7 @@ _V7X = Target(
     chip_devices=2,
     vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, scoped_vmem_bytes=32 * MIB,
     vmem_beside_inputs=10 * MIB, hbm_bytes=96 * GIB,
-    semaphores=4096, reserved_semaphores=415,
+    semaphores=4096, reserved_semaphores=415, reserved_smem_bytes=1928,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
     matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),
     bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, shifted_bits=_SHIFTED,

@@ -74,6 +74,9 @@ class Target:
     """Bytes of VMEM that are free if the program copies all inputs of a kernel there; None if it
     makes no such copies (asked of libtpu 0.0.51, to within 16 KiB)."""
     smem_bytes: int = 1 * MIB
+    reserved_smem_bytes: int = 1924
+    """SMEM that the compiler reserves, so that no kernel can use it (asked of libtpu 0.0.51, which
+    says how much is too much). Pipelines of three or more buffers take up to a KiB more."""
     hbm_bytes: int = 16 * GIB
     semaphores: int = 512
     """Regular and DMA semaphores together, including the reserved ones."""

@@ -43,6 +43,8 @@ _SCRATCH = "internal_scratch_in_bytes"
 """Compiler parameter: VMEM that the compiler may use for its own moves."""
 _LEAST_SCRATCH = 36864
 """The least that it accepts, on every target (asked of libtpu 0.0.51)."""
+_SMEM_BITS = 4096
+"""Flat buffers in SMEM take whole multiples of 128 words (asked of libtpu 0.0.51)."""
 _NAMED = 4
 """Buffers that a refusal names."""
 
@@ -89,6 +91,8 @@ def block_bytes(type: Attribute, target: Target) -> int:
     """The bytes that a buffer of memref type `type` occupies, padding included."""
     memref = cast(AnyMemRef, type)
     shape, bits = memref.get_shape(), bit_width(memref)
+    if len(shape) == 1 and memory_space(memref) == "smem":
+        return -(-shape[0] * bits // _SMEM_BITS) * _SMEM_BITS // 8
     tiling: Tiling = tiling_of(memref) or infer_tiling(
         shape, bits, large_halves=target.large_buffer_halves
     )
@@ -104,13 +108,15 @@ def check_memory(
     allocate.
     """
     func = kernel.func
-    _check_semaphores(kernel, target)
     sizes = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
     limits = dict(sizes)
     if not allow_beyond_reference:
         _check_scratch(module, kernel, target)
         sizes["vmem"] -= target.reserved_vmem_bytes
+        sizes["smem"] -= target.reserved_smem_bytes
+        limits["smem"] = sizes["smem"]
         limits["vmem"] = scoped_vmem(module, target)
+    _check_semaphores(module, kernel, target, limits["vmem"])
     owners, outside = _held(module, kernel, target, limits["vmem"])
     given = {*kernel.operands, *kernel.prefetch}
     pairs = zip(kernel.operands, kernel.windows, strict=True)
@@ -186,11 +192,11 @@ def _held(
     return owners, outside["vmem"]
 
 
-def _check_semaphores(kernel: Kernel, target: Target) -> None:
-    """Raises `Unsupported` if the semaphores do not fit: one for each window, those of scratch, and
-    those that the deepest nested scopes allocate."""
+def _check_semaphores(module: ModuleOp, kernel: Kernel, target: Target, limit: int) -> None:
+    """Raises `Unsupported` if the semaphores do not fit: those of windows and of copies of inputs,
+    those of scratch, and those that the deepest nested scopes allocate."""
     func = kernel.func
-    windows = sum(window.windowed for window in kernel.windows)
+    windows = _window_semaphores(module, kernel, target, limit)
     arguments = sum(_semaphores(argument) for argument in kernel.scratch)
     total = windows + arguments + scoped_semaphores(func.body.blocks)
     left = target.semaphores - target.reserved_semaphores
@@ -208,6 +214,31 @@ def _check_semaphores(kernel: Kernel, target: Target) -> None:
             Note("let transfers share a semaphore: it counts bytes, whoever moves them"),
         ],
     )
+
+
+def _window_semaphores(module: ModuleOp, kernel: Kernel, target: Target, limit: int) -> int:
+    """The number of semaphores of the pipeline around `kernel`: one for each buffer in VMEM or SMEM
+    that it fills or empties.
+
+    Single steps have single buffers. Arrays that are in VMEM beside the `limit` bytes of the
+    kernel's part need none, but one is for all copies that the program makes of inputs, where it
+    makes them. Found by asking libtpu 0.0.51 for v4 to v7x, which says by how many they are too
+    many.
+    """
+    if form_of(module) != "mosaic":
+        return 0
+    call, single = call_of(module), all(size == 1 for size in kernel.grid or ())
+    found = staged(kernel, call, target, limit)
+    inputs = len(kernel.operands) - (len(call.results) if call is not None else 0)
+    total = 0
+    copied = bool(found or kernel.prefetch)
+    for number, (operand, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
+        space = memory_space(operand.type)
+        if number in found or space not in ("vmem", "smem", None):
+            continue
+        total += 1 if single else _copies(window)
+        copied |= space == "smem" and number < inputs
+    return total + (copied and target.vmem_beside_inputs is not None)
 
 
 def _named(value: SSAValue) -> str:
