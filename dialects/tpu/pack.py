@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     bf16,
     f32,
+    i32,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     BaseAttr,
     irdl_op_definition,
@@ -38,7 +42,7 @@ from pallasite.dialects.tpu.base import (
     operand,
     operands,
 )
-from pallasite.dialects.tpu.keywords import PackFormatAttr
+from pallasite.dialects.tpu.keywords import PackFormat, PackFormatAttr
 from pallasite.dialects.types import bit_width
 
 PACK_FORMAT = BaseAttr(PackFormatAttr)
@@ -110,6 +114,18 @@ class PackSubelementsOp(TpuOp):
 
     traits = traits_def(Pure())
     assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
+
+    @staticmethod
+    def in_order(
+        sources: Sequence[SSAValue], type: Attribute, pack_format: PackFormat
+    ) -> PackSubelementsOp:
+        """Source number i becomes part i of each word of the result, which has `type`."""
+        positions = DenseArrayBase.from_list(i32, list(range(len(sources))))
+        return PackSubelementsOp(
+            operands=[sources],
+            result_types=[type],
+            properties={"positions": positions, "pack_format": PackFormatAttr(pack_format)},
+        )
 
     def verify_(self) -> None:
         if not self.sources:

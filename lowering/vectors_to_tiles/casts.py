@@ -15,7 +15,6 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     BoolAttr,
-    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     VectorType,
@@ -296,15 +295,7 @@ def side_by_side(
 
 def _pack(sources: Sequence[SSAValue], kind: Attribute, c: Converter) -> SSAValue:
     """Source i in part i of each word, packed to registers of type `kind`."""
-    made = tpu.PackSubelementsOp.create(
-        operands=sources,
-        result_types=[kind],
-        properties={
-            "positions": DenseArrayBase.from_list(i32, list(range(len(sources)))),
-            "pack_format": tpu.PackFormatAttr(tpu.PackFormat.COMPRESSED),
-        },
-    )
-    return c.emit(made)
+    return c.emit(tpu.PackSubelementsOp.in_order(sources, kind, tpu.PackFormat.COMPRESSED))
 
 
 @rule(tpu.StochasticConvertOp)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i32
+from xdsl.dialects.builtin import IntegerType, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
@@ -119,12 +119,4 @@ def _merged(low: SSAValue, high: SSAValue, bits: int, c: Converter) -> SSAValue:
 
 def _pack(parts: Sequence[SSAValue], kind: Attribute, c: Converter) -> SSAValue:
     """Packs `parts` into registers of type `kind`, interleaved: part i in place i of each word."""
-    made = tpu.PackSubelementsOp.create(
-        operands=parts,
-        result_types=[kind],
-        properties={
-            "positions": DenseArrayBase.from_list(i32, list(range(len(parts)))),
-            "pack_format": tpu.PackFormatAttr(tpu.PackFormat.INTERLEAVED),
-        },
-    )
-    return c.emit(made)
+    return c.emit(tpu.PackSubelementsOp.in_order(parts, kind, tpu.PackFormat.INTERLEAVED))

@@ -221,13 +221,7 @@ class _Emitter(IndexRegisters):
         kind, bits = self.type(value), step.width * self._plan.bits
         if step.way == "pack":
             halves = vector_of(IntegerType(16), (*value.grid, *register_shape(16)))
-            properties: dict[str, Attribute] = {
-                "pack_format": tpu.PackFormatAttr(PackFormat.INTERLEAVED),
-                "positions": _ints(range(2)),
-            }
-            made = tpu.PackSubelementsOp(
-                operands=[[first, second]], result_types=[halves], properties=properties
-            )
+            made = tpu.PackSubelementsOp.in_order([first, second], halves, PackFormat.INTERLEAVED)
             packed = self._insert(made)
             return self._insert(tpu.BitcastVregOp(operands=[packed], result_types=[kind]))
         amount = self.constant(bits, kind)
@@ -301,24 +295,24 @@ class _Emitter(IndexRegisters):
             "compressed": PackFormat.COMPRESSED,
             "interleaved": PackFormat.INTERLEAVED,
         }
-        properties: dict[str, Attribute] = {"pack_format": tpu.PackFormatAttr(formats[step.format])}
+        pack_format = formats[step.format]
         if isinstance(step, Unpack):
             source = operands[0]
             packed = vector_of(integer, cast(AnyVector, source.type).get_shape())
             if source.type != packed:
                 source = self._insert(tpu.BitcastVregOp(operands=[source], result_types=[packed]))
-            properties["index"] = IntegerAttr(step.index, i32)
+            properties: dict[str, Attribute] = {
+                "pack_format": tpu.PackFormatAttr(pack_format),
+                "index": IntegerAttr(step.index, i32),
+            }
             return self._insert(
                 tpu.UnpackSubelementsOp(
                     operands=[source], result_types=[self.type(value)], properties=properties
                 )
             )
-        properties["positions"] = _ints(range(len(operands)))
         kind = self.type(value)
         packed = vector_of(integer, kind.get_shape())
-        made = self._insert(
-            tpu.PackSubelementsOp(operands=[operands], result_types=[packed], properties=properties)
-        )
+        made = self._insert(tpu.PackSubelementsOp.in_order(operands, packed, pack_format))
         if packed == kind:
             return made
         return self._insert(tpu.BitcastVregOp(operands=[made], result_types=[kind]))

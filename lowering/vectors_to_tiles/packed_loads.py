@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -117,13 +116,8 @@ def _upper_and_lower(low: SSAValue, high: SSAValue, halves: Attribute, c: Conver
         result_types=[low.type],
         properties={"index": IntegerAttr(1, i32), "pack_format": interleaved},
     )
-    joined = tpu.PackSubelementsOp.create(
-        operands=[c.emit(upper), high],
-        result_types=[halves],
-        properties={
-            "positions": DenseArrayBase.from_list(i32, [0, 1]),
-            "pack_format": interleaved,
-        },
+    joined = tpu.PackSubelementsOp.in_order(
+        [c.emit(upper), high], halves, tpu.PackFormat.INTERLEAVED
     )
     return c.emit(joined)
 
@@ -153,12 +147,7 @@ def load_spread_row(
     if row % p:
         down = c.emit(arith.ConstantOp(splat(words, bits * (row % p))))
         value = c.emit(arith.ShRUIOp(value, down))
-    made = tpu.PackSubelementsOp.create(
-        operands=[value] * p,
-        result_types=[grid_type(layout, shape, IntegerType(bits))],
-        properties={
-            "positions": DenseArrayBase.from_list(i32, list(range(p))),
-            "pack_format": tpu.PackFormatAttr(tpu.PackFormat.COMPRESSED),
-        },
+    made = tpu.PackSubelementsOp.in_order(
+        [value] * p, grid_type(layout, shape, IntegerType(bits)), tpu.PackFormat.COMPRESSED
     )
     return c.bitcast(c.emit(made), grid_type(layout, shape, kind))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType, i32
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import grid, tpu
@@ -53,13 +53,10 @@ def stack(held: Tiled, element: Attribute, c: Converter) -> SSAValue | None:
         )
         for part in range(count)
     ]
-    made = tpu.PackSubelementsOp.create(
-        operands=parts,
-        result_types=[VectorType(element, (*lead, *every, *register_shape(bits)))],
-        properties={
-            "positions": DenseArrayBase.from_list(i32, list(range(count))),
-            "pack_format": tpu.PackFormatAttr(tpu.PackFormat.COMPRESSED),
-        },
+    made = tpu.PackSubelementsOp.in_order(
+        parts,
+        VectorType(element, (*lead, *every, *register_shape(bits))),
+        tpu.PackFormat.COMPRESSED,
     )
     return c.emit(made)
 

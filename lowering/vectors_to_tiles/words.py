@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
+from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu
@@ -105,14 +105,7 @@ def _interleaved(
     packed = vector_of(
         op.target_type, (*layout.grid_shape(shape), *register_shape(bit_width(op.target_type)))
     )
-    made = tpu.PackSubelementsOp.create(
-        operands=grids,
-        result_types=[packed],
-        properties={
-            "positions": DenseArrayBase.from_list(i32, list(range(len(grids)))),
-            "pack_format": tpu.PackFormatAttr(tpu.PackFormat.INTERLEAVED),
-        },
-    )
+    made = tpu.PackSubelementsOp.in_order(grids, packed, tpu.PackFormat.INTERLEAVED)
     return c.bitcast(c.emit(made), words)
 
 

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from pallasite.interpreter.machine.bulk_copies import CopyLoop
-from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.order import Order
-from pallasite.interpreter.machine.views import Ref
 
 from .copies_in_loops import ROWS, SEMS, TURNS, check, kernel, memref, numbers
 
@@ -159,16 +157,8 @@ def test_more_than_may_fly(monkeypatch: pytest.MonkeyPatch, together: list[bool]
     assert together == [False]
 
 
-def test_none_is_started_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
-    start = Core.start
-
-    def noted(core: Core, source: Ref, *rest: Any) -> None:
-        seen.append(source)
-        start(core, source, *rest)
-
-    monkeypatch.setattr(Core, "start", noted)
+def test_none_is_started_alone(started: list[Any]) -> None:
     copies = [("%row", "%place", "%out", 0), ("%far", "%next", "%out", 0)]
     check(flight(copies, [0, 1]), *indices(9))
     # The reference's.
-    assert len(seen) == 2 * TURNS
+    assert len(started) == 2 * TURNS

@@ -10,28 +10,12 @@ import pytest
 
 from pallasite.interpreter import compiled
 from pallasite.interpreter.driver import Budget
-from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.order import Order
-from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts
 
 from .copies_in_loops import ROWS, SEMS, TURNS, check, kernel, memref, numbers
 from .driving import V5E, parse
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The copies that were started one by one."""
-    seen: list[Any] = []
-    start = Core.start
-
-    def noted(core: Core, source: Ref, *rest: Any) -> None:
-        seen.append(source)
-        start(core, source, *rest)
-
-    monkeypatch.setattr(Core, "start", noted)
-    return seen
 
 
 @pytest.mark.parametrize("space", ["any", "vmem"])
