@@ -167,6 +167,20 @@ def _scalar_load(op: memref.LoadOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def _stored_constant(op: memref.StoreOp, target: Target) -> None:
+    """Refuses stores of narrow floats that the compiler computes itself: it keeps the number as a
+    constant of their type, for which it has no instruction."""
+    narrow = op.value.type
+    if _is_narrow_float(narrow) and _is_known(op.value):
+        raise refusal(
+            op, "scalar-type", f"{in_words(op)} of a constant scalar of {narrow} is not supported",
+            "the scalar unit has constants of integers and of float32 only",
+            "pass the number to the kernel as an operand in SMEM, and store what that holds",
+            "or make the ref float32, and cast it outside of the kernel",
+            "the TPU compiler says: failed to legalize unresolved materialization",
+        )  # fmt: skip
+
+
 def _fraction(op: tpu.FptosiOp | tpu.FptouiOp, target: Target) -> None:
     """Refuses conversions to integers that round in another way than towards zero."""
     mode = op.rounding_mode.data
@@ -224,6 +238,7 @@ SCALAR_RULES: RuleTable = {
     ),
     **dict.fromkeys((tpu.FptosiOp, tpu.FptouiOp), (_float_conversion, _fraction)),
     memref.LoadOp: (_scalar_load,),
+    memref.StoreOp: (_stored_constant,),
     tpu.PrngSetSeed32Op: (_seeds,),
 }
 """Rules of the reference for operations on scalars: every operation and type was asked of libtpu

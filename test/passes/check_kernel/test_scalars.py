@@ -151,3 +151,19 @@ def test_seeds_of_at_most_two_words(target: str) -> None:
     check(seeded(1), target)
     check(seeded(2), target)
     beyond(seeded(3), "seed-words", target)
+
+
+@pytest.mark.parametrize("type", ["bf16", "f8E5M2", "f8E4M3FN"])
+def test_constants_of_narrow_floats_are_not_stored(type: str) -> None:
+    half = "%h = arith.constant 0.5 : f32\n"
+    beyond(scalars(f"%r = arith.constant 0.5 : {type}", type), "scalar-type")
+    beyond(scalars(f"{half}%r = arith.truncf %h : f32 to {type}", type), "scalar-type")
+    check(
+        scalars(f"%w = arith.extf %x : {type} to f32\n%r = arith.truncf %w : f32 to {type}", type)
+    )
+    check(scalars("%r = arith.constant 0.5 : f32", "f32"))
+
+
+def test_constants_of_narrow_integers_are_stored() -> None:
+    for type in ("i8", "i16"):
+        check(scalars(f"%r = arith.constant 5 : {type}", type))
