@@ -179,14 +179,23 @@ class VectorLayout:
 
         A replicated axis answers index 0. Indices of padding are out of the logical range.
         """
-        rows, columns = self.extents(shape)
         # Not np.unravel_index: NumPy 2.4 returns wrong digits for arrays above its buffer size.
         grid: list[Indices] = []
         for stride in self.strides(shape):
             digit = register // stride  # `np.divmod` takes several times as long
             register = register - digit * stride
             grid.append(digit)
-        index: list[Indices] = [np.zeros((), register.dtype)] * len(shape)
+        return self.elements_on(shape, grid, row, lane)
+
+    def elements_on(
+        self, shape: Sequence[int], grid: Sequence[Indices], row: Indices, lane: Indices
+    ) -> tuple[list[Indices], NDArray[np.bool_]]:
+        """`elements` of registers that are given by their places along every dimension of the grid.
+
+        Arrays that each vary along one axis only give an index that does so, too.
+        """
+        rows, columns = self.extents(shape)
+        index: list[Indices] = [np.zeros((), grid[0].dtype)] * len(shape)
         for dim, number in zip(self.leading_dims(len(shape)), grid, strict=False):
             index[dim] = number
         valid: NDArray[np.bool_] = np.ones((), np.bool_)

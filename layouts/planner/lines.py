@@ -162,7 +162,12 @@ class Lines:
         self, base: Array, slope: int, interval: Callable[[Array], Array], leaves: Array
     ) -> None:
         """Cuts the segments in which `base + slope * t` leaves the interval it starts in."""
-        leaves = leaves & self.active
+        if not leaves.any():
+            return
+        # What does not vary along an axis is looked at once for all of its places.
+        active = np.broadcast_to(self.active, np.broadcast_shapes(self.active.shape, leaves.shape))
+        alike = tuple(d for d in range(leaves.ndim) if leaves.shape[d] == 1 < active.shape[d])
+        leaves = leaves & np.logical_or.reduce(active, axis=alike, keepdims=True)
         segments = np.nonzero(leaves.any(tuple(range(leaves.ndim - 1))))[0]
         base = np.broadcast_to(base, leaves.shape)
         for segment in segments.tolist():

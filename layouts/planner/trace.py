@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,6 +58,8 @@ class Trace:
 
 _MANY = 1 << 18
 """Rows of more are too many, whether or not they are cut in stretches."""
+_SAMPLE = 16
+"""Cuts between segments are looked at in so many registers first."""
 
 
 class TooFine(Exception):
@@ -72,29 +75,33 @@ def trace(move: Move, most: float = math.inf) -> Trace:
     layout, shape = move.destination
     integer = _integer(move)
     starts = np.zeros(1, integer)
-    registers = np.arange(layout.register_count(shape), dtype=integer)[:, None, None]
+    grid = layout.grid_shape(shape)
     live = layout.live_rows(shape)
-    rows = live.astype(integer)[None, :, None]
-    if registers.size * rows.size > max(most, _MANY):
+    registers, rows = math.prod(grid), live.astype(integer)
+    if registers * rows.size > max(most, _MANY):
         raise TooFine  # Before all of them are looked at, to be looked at again in stretches.
+    # One axis per dimension of the grid, then rows and segments: what depends on one of them only
+    # is looked at once for each of its places.
+    places = [
+        np.arange(n, dtype=integer).reshape(-1, *(1,) * (len(grid) + 1 - at))
+        for at, n in enumerate(grid)
+    ]
     while True:
-        index, valid, lines = _destination_index(layout, shape, registers, rows, starts)
+        index, valid, lines = _destination_index(layout, shape, places, rows[:, None], starts)
         if not lines.cuts.any():
             # The borders of the data come first: beyond them nothing has to be looked at.
             for step in reversed(move.steps):
                 index = step.pull(lines, index)
-            register, row, lane, slopes = _locate_in_sources(move, lines, index, rows)
+            register, row, lane, slopes = _locate_in_sources(move, lines, index, rows[:, None])
             if not lines.cuts.any():
                 break
         lines.cuts[starts] = True
         starts = np.nonzero(lines.cuts)[0].astype(integer)
-        if registers.size * rows.size * starts.size > most:
+        if registers * rows.size * starts.size > most:
             raise TooFine
-    full = (registers.size, rows.size, starts.size)
+    full, flat = (*grid, rows.size, starts.size), (registers, rows.size, starts.size)
     valid = np.broadcast_to(valid, full)
-    register, row, lane = (
-        np.where(valid, np.broadcast_to(a, full), -1) for a in (register, row, lane)
-    )
+    register, row, lane = (np.where(valid, a, -1).reshape(flat) for a in (register, row, lane))
     walked = tuple(line.slope for line in index)
     longer = np.diff(np.append(starts, LANES)) > 1
     if not (register[..., longer] >= 0).any():
@@ -125,22 +132,31 @@ def _with_rows(field: Array, live: Array, count: int) -> Array:
 
 
 def _destination_index(
-    layout: VectorLayout, shape: tuple[int, ...], registers: Array, rows: Array, starts: Array
+    layout: VectorLayout,
+    shape: tuple[int, ...],
+    places: Sequence[Array],
+    rows: Array,
+    starts: Array,
 ) -> tuple[list[Line], Array, Lines]:
-    index, valid = layout.elements(shape, registers, rows, starts[None, None, :])
-    active = np.broadcast_to(valid, np.broadcast_shapes(valid.shape, (1, 1, starts.size)))
+    rank = len(places) + 2
+    index, valid = layout.elements_on(shape, places, rows, starts)
     # Cuts at the borders of the data must be found where the segment starts in padding, too.
-    lines = Lines(starts, np.ones_like(active))
-    result = [Line(np.asarray(a).reshape((1,) * (3 - np.ndim(a)) + np.shape(a)), 0) for a in index]
+    lines = Lines(starts, np.ones((1,) * rank, np.bool_))
+    result = [Line(_of_rank(a, rank), 0) for a in index]
     if layout.column is not None:
-        tile = registers % layout.grid_shape(shape)[-1] * layout.block[1]
+        tile = places[-1] * layout.block[1]
         column = tile + rows // layout.tile_rows * LANES + starts - layout.column
         line = Line(column, 1)
         lines.classify(line, np.array([0, layout.extents(shape)[1]]))
         if layout.lane_dim is not None:
             result[layout.lane_dim] = line
-    lines.active = active
-    return result, active, lines
+    lines.active = _of_rank(valid, rank)
+    return result, valid, lines
+
+
+def _of_rank(a: Array, rank: int) -> Array:
+    """`a` with axes of extent 1 before its own."""
+    return a.reshape((1,) * (rank - a.ndim) + a.shape)
 
 
 def _locate_in_sources(
@@ -182,7 +198,7 @@ def _locate(source: Laid, lines: Lines, index: list[Line], rows: Array) -> tuple
     register = lines.constant(0)
     for dim, stride in zip(layout.leading_dims(len(shape)), strides, strict=False):
         register = register.plus(index[dim].scaled(stride, 0))
-    row, lane = lines.constant(0), Line(lines.starts[None, None, :], 1)
+    row, lane = lines.constant(0), Line(_of_rank(lines.starts, lines.active.ndim), 1)
     if layout.row is not None:
         position = lines.constant(0) if layout.sublane_dim is None else index[layout.sublane_dim]
         block, row = lines.divide(position.scaled(1, layout.row), layout.block[0])
@@ -205,12 +221,15 @@ def _merged(found: Trace) -> Trace:
     if len(found.starts) < 2:
         return found
     steps = np.diff(found.starts)
-    data = (found.register[..., 1:] >= 0) == (found.register[..., :-1] >= 0)
-    same = data
-    for field, slope in zip((found.register, found.row, found.lane), found.slopes, strict=True):
-        moved = field[..., :-1] + slope * steps
-        same = same & ((field[..., 1:] == moved) | (field[..., 1:] < 0))
-    keep = np.append(True, ~same.all((0, 1)))
+    # Most cuts are seen in a few registers.
+    some = np.arange(0, len(found.register), max(1, len(found.register) // _SAMPLE))
+    joined = np.nonzero(_continues(found, steps, some, slice(None)))[0]
+    if joined.size and some.size < len(found.register):
+        joined = joined[_continues(found, steps, slice(None), joined)]
+    if not joined.size:
+        return found
+    keep = np.ones(found.starts.size, np.bool_)
+    keep[joined + 1] = False
     return replace(
         found,
         starts=found.starts[keep],
@@ -218,6 +237,17 @@ def _merged(found: Trace) -> Trace:
         row=found.row[..., keep],
         lane=found.lane[..., keep],
     )
+
+
+def _continues(found: Trace, steps: Array, registers: Array | slice, cuts: Array | slice) -> Array:
+    """For each of some cuts, whether the segment after it continues the one before in all
+    `registers`; `steps` are the lengths of the segments before."""
+    fields = [f[registers] for f in (found.register, found.row, found.lane)]
+    before, after = ([f[..., at][..., cuts] for f in fields] for at in (slice(-1), slice(1, None)))
+    same = (after[0] >= 0) == (before[0] >= 0)
+    for old, new, slope in zip(before, after, found.slopes, strict=True):
+        same &= (new == old + slope * steps[cuts]) | (new < 0)
+    return same.all((0, 1))
 
 
 def check_replication(move: Move) -> None:
