@@ -12,10 +12,11 @@ from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner.budget import TooDear
 from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.least import afford
 from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.solve import solve
 from pallasite.layouts.planner.trace import Trace
-from pallasite.layouts.planner.words import whole_words
+from pallasite.layouts.planner.words import WordMove, whole_words
 from pallasite.layouts.strategies.flat import usual_cost
 from pallasite.layouts.strategies.packed import (
     by_shifts,
@@ -103,10 +104,15 @@ class Search:
             return self._plans
         words = whole_words(found, packing)
         if words is not None:
-            self._try("words", lambda p, x: solve(p, x, words, costs, thorough))
+            self._try("words", lambda p, x: self._words(p, x, words, thorough))
         elif thorough or found.aligned:
             self._packed(packing)
         return self._plans
+
+    def _words(self, program: Program, x: int, words: WordMove, thorough: bool) -> int | None:
+        """Moves whole words, if that can be cheaper than the best plan so far."""
+        afford(program, [words], self._costs)
+        return solve(program, x, words, self._costs, thorough)
 
     def _may_gather(self, cost: float) -> bool:
         """Whether gathers may be cheaper than a transpose of cost `cost`, and are worth trying."""

@@ -110,7 +110,7 @@ def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
     """
     if len(rows) < 2:
         return rows, np.arange(len(rows)), np.arange(len(rows))
-    first, inverse = _in_order(rows.astype(np.int64, copy=False) @ _hash_weights(rows.shape[1]))
+    first, inverse = _in_order(rows.astype(np.int64, copy=False) @ hash_weights(rows.shape[1]))
     return rows[first], first, inverse
 
 
@@ -119,7 +119,7 @@ def alike(fields: Sequence[Array]) -> Array:
 
     Numbers are in order of first appearance.
     """
-    weights = _hash_weights(sum(f[0].size for f in fields))
+    weights = hash_weights(sum(f[0].size for f in fields))
     hashes, at = np.zeros(len(fields[0]), np.int64), 0
     for field in fields:
         flat = field.reshape(len(field), -1)
@@ -138,7 +138,8 @@ def _in_order(hashes: Array) -> tuple[Array, Array]:
 
 
 @kept
-def _hash_weights(count: int) -> Array:
+def hash_weights(count: int) -> Array:
+    """`count` odd numbers of 64 bits without a pattern, always the same ones; read-only."""
     # SplitMix64 (Steele et al., 2014) of the position; `np.random` takes longer to load.
     mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -8,6 +8,7 @@ section 2.1, strategies h and i).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from pallasite.layouts.move import Move, Reshape
 from pallasite.layouts.plan import Format
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.fields import Field, Mask
+from pallasite.layouts.planner.least import afford
 from pallasite.layouts.planner.lines import Array, any_along, distinct_values
 from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.solve import solve
@@ -97,7 +99,7 @@ def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | Non
     wanted = register >= 0
     element = np.arange(packing)[None, None, :, None]
     shift = np.where(wanted, element - row % packing, packing)
-    merge = _Merge(program, found.starts, n, packing)
+    parts: list[_Part] = []
     for amount in sorted(distinct_values(shift[wanted]).tolist(), key=abs):
         rest = shift == amount
         while rest.any():  # every turn takes the first element of each word that is left
@@ -109,11 +111,34 @@ def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | Non
             members = np.nonzero(here.any((1, 2, 3)))[0]
             fields = [np.where(any_along(here, 2), f[:, :, 0], -1)[members] for f in first]
             move = WordMove(found.starts, fields[0], fields[1], fields[2], found.slopes[2])
-            made = solve(program, x, move, costs)
-            if made is None:
-                return None
-            merge.add(program.shift(made, amount), members, here[members], amount)
+            parts.append(_Part(amount, members, here[members], move))
+    # What it takes to shift and to merge is known before anything is moved.
+    later, filled = 0, np.zeros(n, np.bool_)
+    for part in parts:
+        later += (part.amount != 0) * part.members.size + np.count_nonzero(filled[part.members])
+        filled[part.members] = True
+    merge = _Merge(program, found.starts, n, packing)
+    with program.reserve(costs.copies * later):
+        afford(program, [part.move for part in parts], costs)
+        made = solve(program, x, parts[0].move, costs) if parts else None
+    for number, part in enumerate(parts):
+        # Later parts may find moved what they need, so that only the first has a budget of its own.
+        made = solve(program, x, part.move, costs) if number else made
+        if made is None:
+            return None
+        merge.add(program.shift(made, part.amount), part.members, part.wanted, part.amount)
     return program.take(merge.value, inverse)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Words that are moved, shifted by `amount` elements, and merged into those of `members`."""
+
+    amount: int
+    members: Array
+    wanted: Array
+    """The elements that are taken of them: [members, 8, elements, segments]."""
+    move: WordMove
 
 
 class _Merge:
@@ -266,6 +291,7 @@ def _unpack_move_pack(
     fields[1] = np.where(fields[0] >= 0, fields[1], -1)
     move = WordMove(found.starts, fields[0], fields[1], fields[2], found.slopes[2])
     with program.reserve(costs.copies * len(found.register)):
+        afford(program, [move], costs)
         made = solve(program, program.concat(parts), move, costs)
     if made is None:
         return None

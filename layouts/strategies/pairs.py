@@ -23,6 +23,7 @@ import numpy as np
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Way
 from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.least import afford
 from pallasite.layouts.planner.lines import Array, distinct_values
 from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.solve import solve
@@ -109,7 +110,10 @@ def by_pairing(program: Program, x: int, pairs: Pairs, costs: Costs) -> int | No
     places = np.where(pairs.registers >= 0, pairs.place[:, None], -1)
     x, registers = _rotated(program, x, pairs)
     packed = _packed(program, x, registers, places, packing, costs)
-    made = None if packed is None else solve(program, packed, pairs.move, costs)
+    if packed is None:
+        return None
+    afford(program, [pairs.move], costs)
+    made = solve(program, packed, pairs.move, costs)
     return None if made is None else program.take(made, pairs.inverse)
 
 
@@ -152,6 +156,7 @@ def by_packing(program: Program, x: int, found: Trace, packing: int, costs: Cost
     sublane = np.where(register >= 0, sublane, -1)
     move, back = WordMove(found.starts, register, sublane, lane, found.slopes[2]).distinct()
     with program.reserve(costs.copies * len(places)):
+        afford(program, [move], costs)
         made = solve(program, x, move, costs)
     packed = None
     if made is not None:
