@@ -10,8 +10,7 @@ wanted is taken (design note "Form 4", section 2.1, strategy d).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
@@ -119,33 +118,49 @@ def _best_order(
     orders = list(_exchanges(bits))
     if not orders:
         return None
-    repeats = np.array(groups.repeats)
-    best, chosen = (math.inf, math.inf), orders[0]
-    for order in orders:
-        price = _price(bits, order, repeats, costs, best[0])
-        if price < best:
-            best, chosen = price, order
-    return chosen, int(best[0]), int(best[1])
+    registers, steps = _prices(bits, orders, np.array(groups.repeats), costs)
+    best = int(np.lexsort((steps, registers))[0])
+    return orders[best], int(registers[best]), int(steps[best])
 
 
-def _price(
-    bits: Bits, exchanges: list[tuple[int, int]], repeats: Array, costs: Costs, most: float
-) -> tuple[float, float]:
-    """The register and grid instructions of an order of exchanges; group g stands for `repeats[g]`
-    groups.
-
-    Stops early, with more than `most` register instructions, once they exceed that.
-    """
-    registers = steps = 0
-    for stage, halves in _wanted(bits, *_stages_of(bits, exchanges)):
-        for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
-            computed = _subsets(pattern).kinds[0][wanted]
-            count = int(computed.reshape(repeats.size, -1).sum(1) @ repeats)
-            each = costs.merge(pattern)
-            registers, steps = registers + count * each, steps + each * (count > 0)
-        if registers > most:
-            break
-    return (registers, steps)
+def _prices(
+    bits: Bits, orders: Sequence[list[tuple[int, int]]], repeats: Array, costs: Costs
+) -> tuple[Array, Array]:
+    """The register and grid instructions of each of several orders of exchanges, of which group g
+    stands for `repeats[g]` groups."""
+    made = [_stages_of(bits, order) for order in orders]
+    patterns = {p: 0 for stages, _ in made for stage in stages for p in (stage.low, stage.high)}
+    for number, pattern in enumerate(patterns):
+        patterns[pattern] = number
+    computed, _, _, read = _tables(tuple(patterns))
+    each = np.array([costs.merge(pattern) for pattern in patterns])
+    groups, size = len(bits.base), 1 << len(bits.register_weights)
+    rows = np.packbits(bits.wanted.reshape(groups, -1, SUBLANES), axis=-1, bitorder="little")
+    needed = np.zeros((len(orders), groups, size), np.uint8)
+    places = np.stack([order for _, order in made])[:, None]
+    np.put_along_axis(needed, places, rows[None, ..., 0], 2)
+    registers, steps = np.zeros(len(orders), np.int64), np.zeros(len(orders), np.int64)
+    number = np.arange(size)
+    for position in range(len(orders[0]) - 1, -1, -1):
+        stages = [stages[position] for stages, _ in made]
+        # The registers of which the bit is 0, ascending, and their partners.
+        bit = np.array([[1 << stage.register_bit] for stage in stages])
+        first = np.nonzero((number & bit) == 0)[1].reshape(len(orders), 1, -1)
+        halves: list[Array] = [first, first + bit[:, None]]
+        reads: Array | None = None
+        for half, names in zip(halves, ("low", "high"), strict=True):
+            which = np.array([patterns[getattr(stage, names)] for stage in stages])
+            sets = np.take_along_axis(needed, half, 2)
+            place = (which[:, None, None] << SUBLANES) + sets
+            count = computed.take(place).sum(2) @ repeats
+            registers += count * each[which]
+            steps += (count > 0) * each[which]
+            mine = read.take(place)
+            reads = mine if reads is None else reads | mine
+        assert reads is not None
+        np.put_along_axis(needed, halves[0], (reads & 255).astype(np.uint8), 2)
+        np.put_along_axis(needed, halves[1], (reads >> SUBLANES).astype(np.uint8), 2)
+    return registers, steps
 
 
 def find_bits(numbers: Array, base: Array) -> Bits | None:
@@ -261,16 +276,23 @@ class _Subsets:
     """Which of the stacked rows it needs, bit by bit."""
 
 
-@lru_cache(maxsize=256)
 def _subsets(pattern: Pattern) -> _Subsets:
+    computed, first, second, read = (table[0] for table in _tables((pattern,)))
+    return _Subsets((computed, first, second), read)
+
+
+@lru_cache(maxsize=256)
+def _tables(patterns: tuple[Pattern, ...]) -> tuple[Array, Array, Array, Array]:
+    """The fields of `_Subsets` for several patterns: [patterns, sets]."""
     # Bit by bit, sublane s is wanted in the upper half of what the first s bits make.
-    moved, turned, read = (np.zeros(1 << SUBLANES, np.uint16) for _ in range(3))
-    for s, row in enumerate(pattern):
-        half = 1 << s
+    rows = np.array(patterns)
+    moved, turned, read = (np.zeros((len(rows), 1 << SUBLANES), np.uint16) for _ in range(3))
+    for s in range(SUBLANES):
+        half, row = 1 << s, rows[:, s, None]
         for table, bits in ((moved, row != s), (turned, row != s + SUBLANES), (read, 1 << row)):
-            table[half : 2 * half] = table[:half] | bits
+            table[:, half : 2 * half] = table[:, :half] | bits
     first, second = moved == 0, turned == 0
-    return _Subsets((~first & ~second, first, second & ~first), read)
+    return ~first & ~second, first, second & ~first, read
 
 
 def _wanted(

@@ -27,7 +27,7 @@ from pallasite.layouts.strategies.lanes import (
     rotate_first,
     rotate_last,
 )
-from pallasite.layouts.strategies.rows import move_rows
+from pallasite.layouts.strategies.rows import copies, move_rows
 
 Way = Callable[[Program], int | None]
 """Returns the number of the value that it made, or None if it does not apply."""
@@ -106,6 +106,9 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
 
 def solve_aligned(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
     """Like `solve`, for words that keep their lanes."""
+    copied = copies(move.register, move.sublane)
+    if (copied >= 0).all():
+        return program.take(x, copied)
     return cheapest(
         program,
         [

@@ -39,12 +39,12 @@ def move_rows(
     """
     n, size = len(register), program.size(x)
     position, pieces, at = np.full(n, -1), list[int](), 0
-    copies = _copies(register, sublane)
-    copied = np.nonzero(copies >= 0)[0]
+    same = copies(register, sublane)
+    copied = np.nonzero(same >= 0)[0]
     if copied.size:
-        pieces.append(program.take(x, copies[copied]))
+        pieces.append(program.take(x, same[copied]))
         position[copied], at = np.arange(copied.size), copied.size
-    rest = np.nonzero((copies < 0) & (register >= 0).any((1, 2)))[0]
+    rest = np.nonzero((same < 0) & (register >= 0).any((1, 2)))[0]
     if rest.size:
         shared = _Shared(program, x, costs)
         fills: list[_Fill] = []
@@ -62,7 +62,7 @@ def move_rows(
     return program.take(program.concat(pieces), position)
 
 
-def _copies(register: Array, sublane: Array) -> Array:
+def copies(register: Array, sublane: Array) -> Array:
     """Per destination register, the one source register that is already equal to it, or -1."""
     wanted = register >= 0
     source = register.max((1, 2))
