@@ -101,10 +101,11 @@ def performs_at(plan: Plan, move: Move, elements: Array) -> bool:
         register, sublane, lane = points.place
         row = sublane * laid.packing + points.element
         place, valid = laid.elements(extents, register, row, lane)
-        right = bases[source] + _linear(place, extents) == expected[points.number]
+        number = points.number
+        right = bases[source] + _linear(place, extents) == expected[number]
         if not (right & valid).all():
             return False
-        found[points.number] = True
+        found[number] = True
     return bool(found.all())
 
 

@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from pallasite.layouts.plan import (
+    RENAMING,
+    Elements,
     GatherLanes,
     GatherSublanes,
+    GridConcat,
+    GridReshape,
     Interleave,
     KeepElements,
     Or,
@@ -27,30 +32,34 @@ from pallasite.layouts.plan import (
     TransposeBlocks,
     Unpack,
     Value,
+    Words,
 )
 from pallasite.layouts.planner.demand import origins_of
 from pallasite.layouts.planner.lines import Array
 from pallasite.layouts.registers import LANES, SUBLANES
 
+_ELEMENT, _LANE, _SUBLANE, _NUMBER = 0, 5, 12, 15
+"""The lowest bits of what one number holds of a point: a word has at most 32 elements, a register 8
+x 128 words."""
+_FIELDS = {_ELEMENT: 31, _LANE: LANES - 1, _SUBLANE: SUBLANES - 1}
+
 
 class Points(NamedTuple):
     """Elements in the registers of one value, one entry per point in each array.
 
-    The arrays are separate because most steps change only one of them.
+    Few arrays, because most steps pick some of the points.
     """
 
-    number: Array
-    """Which of the points that were asked for each one leads to."""
     register: Array
-    sublane: Array
-    lane: Array
-    element: Array
-    """The element within the word."""
+    rest: Array
+    """Sublane, lane and element within the word, below the number of the point."""
 
     @classmethod
     def of(cls, register: Array, sublane: Array, lane: Array, element: Array) -> Points:
         """Points with consecutive numbers."""
-        return cls(np.arange(register.size), register, sublane, lane, element)
+        number = np.arange(register.size)
+        places = (sublane << _SUBLANE) + (lane << _LANE) + (element << _ELEMENT)
+        return cls(register, (number << _NUMBER) + places)
 
     @classmethod
     def together(cls, points: Sequence[Points]) -> Points:
@@ -58,6 +67,29 @@ class Points(NamedTuple):
         if len(points) == 1:
             return points[0]
         return cls(*[np.concatenate(fields) for fields in zip(*points, strict=True)])
+
+    @property
+    def number(self) -> Array:
+        """Which of the points that were asked for each one leads to."""
+        return self.rest >> _NUMBER
+
+    @property
+    def sublane(self) -> Array:
+        """The sublane of each point."""
+        return self._field(_SUBLANE)
+
+    @property
+    def lane(self) -> Array:
+        """The lane of each point."""
+        return self._field(_LANE)
+
+    @property
+    def element(self) -> Array:
+        """The element within the word."""
+        return self._field(_ELEMENT)
+
+    def _field(self, at: int) -> Array:
+        return self.rest >> at & _FIELDS[at]
 
     @property
     def place(self) -> tuple[Array, Array, Array]:
@@ -68,8 +100,11 @@ class Points(NamedTuple):
         """The points for which `which` [points] is true."""
         if which.all():
             return self
-        places = which.nonzero()[0]
-        return Points(*[field.take(places) for field in self])
+        return self.at(which.nonzero()[0])
+
+    def at(self, places: Array) -> Points:
+        """The points at some `places` of the arrays."""
+        return Points(self.register.take(places), self.rest.take(places))
 
     def moved(
         self,
@@ -79,13 +114,17 @@ class Points(NamedTuple):
         element: Array | None = None,
     ) -> Points:
         """The points with the given arrays replaced."""
-        return Points(
-            self.number,
-            self.register if register is None else register,
-            self.sublane if sublane is None else sublane,
-            self.lane if lane is None else lane,
-            self.element if element is None else element,
-        )
+        rest = self.rest
+        if sublane is None is lane is element:
+            return Points(self.register if register is None else register, rest)
+        for at, field in ((_SUBLANE, sublane), (_LANE, lane), (_ELEMENT, element)):
+            if field is not None:
+                rest = rest & ~(_FIELDS[at] << at) | field << at
+        return Points(self.register if register is None else register, rest)
+
+
+_SAME = frozenset({Words, Elements, GridReshape})
+"""Steps whose registers are those of the operand."""
 
 
 def came_from(plan: Plan, asked: Points) -> Iterator[tuple[int, Points]]:
@@ -101,8 +140,11 @@ def came_from(plan: Plan, asked: Points) -> Iterator[tuple[int, Points]]:
         if made not in waiting:
             continue
         points = Points.together(waiting.pop(made))
+        if type(step) in _SAME:
+            waiting.setdefault(step.operands[0], []).append(points)
+            continue
         for operand, before in _back(step, plan, plan.values[made], points):
-            if before.number.size:
+            if before.register.size:
                 waiting.setdefault(operand, []).append(before)
     for source, found in waiting.items():
         yield source, Points.together(found)
@@ -111,8 +153,11 @@ def came_from(plan: Plan, asked: Points) -> Iterator[tuple[int, Points]]:
 def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tuple[int, Points]]:
     """The points of the operands, by value, that points of `value` come from; -1 is undefined."""
     operands = [plan.values[o] for o in step.operands]
-    renamed = origins_of(step, operands, value, points.place[0])
-    if renamed is not None:
+    if type(step) is GridConcat:
+        return _of_parts(step, operands, value, points)
+    if type(step) in RENAMING:
+        renamed = origins_of(step, operands, value, points.register)
+        assert renamed is not None
         return _renamed(step, renamed, points)
     if isinstance(step, Unpack | Pack | ShiftLeft | ShiftRight | KeepElements):
         return _within_words(step, points, operands[0].elements)
@@ -121,9 +166,34 @@ def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tupl
     return _by_words(step, points)
 
 
+def _of_parts(
+    step: GridConcat, operands: Sequence[Value], value: Value, points: Points
+) -> Iterator[tuple[int, Points]]:
+    """Points of the operands of a concatenation, of which there may be many."""
+    inner = math.prod(value.grid[step.dim + 1 :])
+    ends = np.cumsum([operand.grid[step.dim] for operand in operands])
+    row = points.register // inner
+    outer = row // value.grid[step.dim]
+    part = np.searchsorted(ends, row - outer * value.grid[step.dim], side="right")
+    ordered = part.argsort(kind="stable")
+    counts = np.bincount(part, minlength=len(operands))
+    for number, end in enumerate(counts.cumsum().tolist()):
+        if not counts[number]:
+            continue
+        mine = ordered[end - counts[number] : end]
+        begin, extent = ends[number] - operands[number].grid[step.dim], operands[number].grid
+        some = points.at(mine)
+        # From the first register of the operand in this row of the result to that in its own.
+        skipped = outer[mine] * (value.grid[step.dim] - extent[step.dim]) + begin
+        yield step.operands[number], some.moved(register=some.register - skipped * inner)
+
+
 def _renamed(step: Step, renamed: Sequence[Array], points: Points) -> Iterator[tuple[int, Points]]:
     """Points of operands under other register numbers; -1 is an undefined register."""
-    missing = np.ones(points.number.size, np.bool_)
+    if len(renamed) == 1 and renamed[0].size and renamed[0].min() >= 0:
+        yield step.operands[0], points.moved(register=renamed[0])
+        return
+    missing = np.ones(points.register.size, np.bool_)
     for operand, register in zip(step.operands, renamed, strict=True):
         there = register >= 0
         if not there.any():
@@ -141,23 +211,26 @@ def _renamed(step: Step, renamed: Sequence[Array], points: Points) -> Iterator[t
 def _by_words(step: Step, points: Points) -> Iterator[tuple[int, Points]]:
     """Origins for steps that keep words as they are and move them within registers."""
     first, *_ = step.operands
-    place = _, sublane, lane = points.place
     match step:
         case SublaneShuffle():
-            which, row = np.divmod(np.array(step.pattern)[sublane], SUBLANES)
-            turned = points.moved(sublane=row)
-            for number, operand in enumerate(step.operands):
-                yield operand, turned.only(which == number)
+            row = np.array(step.pattern)[points.sublane]
+            turned = points.moved(sublane=row % SUBLANES)
+            if len(step.operands) == 1:
+                yield first, turned
+                return
+            there = row < SUBLANES
+            yield first, turned.only(there)
+            yield step.operands[1], turned.only(~there)
         case RotateLanes():
-            yield first, points.moved(lane=(lane - step.amount) % LANES)
+            yield first, points.moved(lane=(points.lane - step.amount) % LANES)
         case Select():
-            mask = step.mask.at(*place)
+            mask = step.mask.at(*points.place)
             yield first, points.only(mask)
             yield step.operands[1], points.only(~mask)
         case GatherLanes():
-            yield first, points.moved(lane=step.index.at(*place))
+            yield first, points.moved(lane=step.index.at(*points.place))
         case GatherSublanes():
-            yield first, points.moved(sublane=step.index.at(*place))
+            yield first, points.moved(sublane=step.index.at(*points.place))
         case Or():
             yield first, points
             yield step.operands[1], points
@@ -175,7 +248,6 @@ def _within_words(
 ) -> Iterator[tuple[int, Points]]:
     """Origins for steps that move elements within or between words; `packing` is the operands'."""
     first, *_ = step.operands
-    _, sublane, _ = points.place
     match step:
         case ShiftLeft() | ShiftRight():
             amount = step.amount if isinstance(step, ShiftLeft) else -step.amount
@@ -188,12 +260,12 @@ def _within_words(
         case Unpack() if step.format == "interleaved":
             yield first, points.moved(element=np.full_like(points.element, step.index))
         case Unpack():
-            sublane, element = np.divmod(step.index * SUBLANES + sublane, packing)
+            sublane, element = np.divmod(step.index * SUBLANES + points.sublane, packing)
             yield first, points.moved(sublane=sublane, element=element)
         case Pack():
-            part = points.element
+            part, sublane = points.element, None
             if step.format == "compressed":
-                part, sublane = np.divmod(sublane * step.elements + part, SUBLANES)
+                part, sublane = np.divmod(points.sublane * step.elements + part, SUBLANES)
             alone = points.moved(sublane=sublane, element=np.zeros_like(part))
             for number, operand in enumerate(step.operands):
                 yield operand, alone.only(part == number)
