@@ -17,9 +17,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pallasite.layouts.planner.budget import TooDear
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.lines import Array, any_along, distinct_values, first_places
 from pallasite.layouts.planner.program import Program
+from pallasite.layouts.planner.ways import is_too_dear
 from pallasite.layouts.planner.words import WordMove, hash_weights, rows_of, unique_rows
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -29,12 +31,15 @@ _LENGTHS = 2 * LANES
 
 
 def afford(program: Program, moves: Sequence[WordMove], costs: Costs) -> None:
-    """Raises `TooDear` if the budget of `program` is less than what all `moves` cost at least.
+    """Raises `TooDear` if the budget of `program` is less than what all `moves` cost at least, or
+    much less than what they are estimated to cost.
 
     The moves have the same segments and sources, nothing of which has been moved yet.
     """
     if program.limit == np.inf:
         return
+    if is_too_dear(program, moves, costs):
+        raise TooDear
     turned = -(-_displaced(moves) // _WORDS)
     program.afford(costs.copies * costs.cross_lane * turned)
     joined = _joined(moves)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from pallasite.layouts.planner.budget import TooDear
 from pallasite.layouts.planner.costs import Costs
-from pallasite.layouts.planner.lines import distinct_values
 from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.ways import (
-    of_gathering_columns,
-    of_gathering_rows_apart,
-    of_gathering_within_rows,
-    of_rotating_first,
-    of_rotating_last,
+    ALIGNED,
+    COLUMNS,
+    ROTATING_FIRST,
+    ROTATING_LAST,
+    ROWS_APART,
+    WITHIN_ROWS,
+    estimates,
 )
 from pallasite.layouts.planner.words import WordMove
 from pallasite.layouts.strategies.exchange import exchange
@@ -32,10 +31,6 @@ from pallasite.layouts.strategies.rows import copies, move_rows
 Way = Callable[[Program], int | None]
 """Returns the number of the value that it made, or None if it does not apply."""
 
-_FEW_SEGMENTS = 3
-_MOST_ROTATIONS = 32
-_FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
-"""Largest destinations for strategies that treat single rows, and single words."""
 _STEPS = 100
 """Steps that a strategy may take where another one has found a plan."""
 _MANY_WORDS = 1 << 14
@@ -52,12 +47,10 @@ def solve(
 
     Without `thorough`, gives up where only many gathers would do.
     """
-    live = np.nonzero(move.wanted.any((1, 2)))[0]
-    position = np.full(len(move.register), -1)
-    if not live.size:
+    distinct, position = move.needed
+    if not len(distinct.register):
         return program.take(x, position)
-    distinct, position[live] = move.only(live).distinct()
-    made = _solve(program, x, distinct.merged(), costs, thorough)
+    made = _solve(program, x, distinct, costs, thorough)
     return None if made is None else program.take(made, position)
 
 
@@ -65,32 +58,24 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
     def aligned(program: Program, x: int, move: WordMove) -> int | None:
         return solve_aligned(program, x, move, costs)
 
-    amounts = (
-        distinct_values(move.displacement[move.wanted]) if move.slope == 1 else np.array([-1, -1])
-    )
-    if amounts.tolist() == [0] and move.starts.size <= _FEW_SEGMENTS:
+    making: dict[str, Way] = {
+        ALIGNED: lambda p: aligned(p, x, move),
+        ROTATING_FIRST: lambda p: rotate_first(p, x, move, aligned),
+        ROTATING_LAST: lambda p: rotate_last(p, x, move, aligned),
+        WITHIN_ROWS: lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS),
+        COLUMNS: lambda p: gather_columns(p, x, move, costs),
+        ROWS_APART: lambda p: gather_rows_apart(p, x, move, costs),
+    }
+    found = estimates(move, costs)
+    if [*found] == [ALIGNED]:
         return aligned(program, x, move)
     ways: list[tuple[float, Way]] = []
     last: list[Way] = []
-    if amounts.tolist() == [0]:
-        # Lanes that stay in place but pick different sublanes: replicated columns to rows.
-        ways.append((0.0, lambda p: aligned(p, x, move)))
-    elif move.slope == 1 and amounts.size <= _MOST_ROTATIONS:
-        first, after = of_rotating_first(move, costs), of_rotating_last(move, costs)
-        ways.append((first, lambda p: rotate_first(p, x, move, aligned)))
-        ways.append((after, lambda p: rotate_last(p, x, move, aligned)))
-    if move.slope != 1 or amounts.size > 1 or move.starts.size > _FEW_SEGMENTS:
-        within = of_gathering_within_rows(move, costs)
-        ways.append((within, lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS)))
-        if len(move.register) <= _MANY_REGISTERS:
-            columns = of_gathering_columns(move, costs)
-            ways.append((columns, lambda p: gather_columns(p, x, move, costs)))
-        if len(move.register) <= _FEW_REGISTERS:
-            apart = of_gathering_rows_apart(move, costs)
-            if move.register.size <= _MANY_WORDS:
-                ways.append((apart, lambda p: gather_rows_apart(p, x, move, costs)))
-            else:
-                last.append(lambda p: gather_rows_apart(p, x, move, costs))
+    for name, cost in found.items():
+        if name == ROWS_APART and move.register.size > _MANY_WORDS:
+            last.append(making[name])
+        else:
+            ways.append((cost, making[name]))
     # The cheapest by estimate goes first, so that its cost stops most others early.
     ways.sort(key=lambda way: way[0])
     made = cheapest(program, [way for _, way in ways], _STEPS)

@@ -8,13 +8,60 @@ and additional shuffles of rows; the search accounts for those.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
+from pallasite.layouts.planner.budget import Budget
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.lines import Array, any_along, distinct_values
 from pallasite.layouts.planner.words import WordMove, rows_of, unique_rows
 from pallasite.layouts.registers import LANES, SUBLANES
+
+ALIGNED, ROTATING_FIRST, ROTATING_LAST = "aligned", "rotating first", "rotating last"
+WITHIN_ROWS, COLUMNS, ROWS_APART = "within rows", "columns", "rows apart"
+
+_FEW_SEGMENTS = 3
+_MOST_ROTATIONS = 32
+_FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
+"""Largest destinations for strategies that treat single rows, and single words."""
+_ESTIMATED = 1.5
+"""No plan costs less than what is estimated, divided by this."""
+
+
+@lru_cache(maxsize=8)
+def estimates(move: WordMove, costs: Costs) -> dict[str, float]:
+    """The methods that may do a move of distinct registers, and what they are estimated to cost.
+
+    0 for rows that keep their lanes, unless nothing else is tried.
+    """
+    amounts, few = move.amounts, move.starts.size <= _FEW_SEGMENTS
+    if amounts == [0] and few:
+        return {ALIGNED: of_rotating_first(move, costs)}
+    found: dict[str, float] = {}
+    if amounts == [0]:
+        # Lanes that stay in place but pick different sublanes: replicated columns to rows.
+        found[ALIGNED] = 0.0
+    elif amounts is not None and len(amounts) <= _MOST_ROTATIONS:
+        found[ROTATING_FIRST] = of_rotating_first(move, costs)
+        found[ROTATING_LAST] = of_rotating_last(move, costs)
+    if amounts is None or len(amounts) > 1 or not few:
+        found[WITHIN_ROWS] = of_gathering_within_rows(move, costs)
+        if len(move.register) <= _MANY_REGISTERS:
+            found[COLUMNS] = of_gathering_columns(move, costs)
+        if len(move.register) <= _FEW_REGISTERS:
+            found[ROWS_APART] = of_gathering_rows_apart(move, costs)
+    return found
+
+
+def is_too_dear(program: Budget, moves: Sequence[WordMove], costs: Costs) -> bool:
+    """Whether `moves` are estimated to cost much more than the budget of `program`."""
+    if program.limit == math.inf:
+        return False
+    some = [move.needed[0] for move in moves]
+    likely = sum(min(estimates(move, costs).values()) for move in some if len(move.register))
+    return program.spent + costs.copies * likely / _ESTIMATED > program.limit
 
 
 def of_rotating_first(move: WordMove, costs: Costs) -> float:

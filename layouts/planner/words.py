@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from pallasite.kept import kept
-from pallasite.layouts.planner.lines import Array, first_places
+from pallasite.layouts.planner.lines import Array, distinct_values, first_places
 from pallasite.layouts.planner.trace import Trace
 from pallasite.layouts.registers import LANES, SUBLANES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WordMove:
     """The source of every word of the destination, as arrays [registers, 8, segments].
 
@@ -33,6 +34,17 @@ class WordMove:
         """The number of lanes of each segment."""
         return np.diff(np.append(self.starts, LANES))
 
+    @cached_property
+    def needed(self) -> tuple[WordMove, Array]:
+        """The move of the distinct registers that are needed, with as few segments as possible, and
+        the number of each register among these, -1 if it is not needed."""
+        live = np.nonzero(self.wanted.any((1, 2)))[0]
+        position = np.full(len(self.register), -1)
+        if not live.size:
+            return self.only(live), position
+        different, position[live] = self.only(live).distinct()
+        return different.merged(), position
+
     @property
     def wanted(self) -> Array:
         """True where a word is needed."""
@@ -42,6 +54,13 @@ class WordMove:
     def displacement(self) -> Array:
         """By how many lanes each segment moves up, in [0, 128); -1 where it is not needed."""
         return np.where(self.wanted, (self.starts - self.lane) % LANES, -1)
+
+    @cached_property
+    def amounts(self) -> list[int] | None:
+        """By how many lanes words move up, ascending; None if those of a segment differ."""
+        if self.slope != 1:
+            return None
+        return distinct_values(self.displacement[self.wanted]).tolist()
 
     @property
     def displaced(self) -> Array:
