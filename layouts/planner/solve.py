@@ -11,6 +11,7 @@ from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.ways import (
     ALIGNED,
     COLUMNS,
+    ESTIMATED,
     ROTATING_FIRST,
     ROTATING_LAST,
     ROWS_APART,
@@ -78,7 +79,8 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
             ways.append((cost, making[name]))
     # The cheapest by estimate goes first, so that its cost stops most others early.
     ways.sort(key=lambda way: way[0])
-    made = cheapest(program, [way for _, way in ways], _STEPS)
+    likely = [costs.copies * cost / ESTIMATED for cost, _ in ways]
+    made = cheapest(program, [way for _, way in ways], _STEPS, likely)
     if made is None and program.limit < math.inf:
         return None
     # What takes long to plan is tried only where nothing else works.
@@ -107,16 +109,21 @@ def cheapest(
     program: Program,
     attempts: Sequence[Way],
     most: float = math.inf,
+    likely: Sequence[float] = (),
 ) -> int | None:
     """Makes every attempt on a fork of `program`, and adopts the cheapest.
 
     Returns the value that it made, or None if all attempts decline. An attempt is stopped as soon
-    as it costs more than the best one before it or, if there is one, after `most` steps. Raises
+    as it costs more than the best one before it or, if there is one, after `most` steps; it is not
+    begun if it costs more than that by the estimate `likely`. Raises
     `TooDear` if some were stopped and none succeeded.
     """
     best: tuple[float, Program, int] | None = None
     limit, stopped = program.limit, False
-    for attempt in attempts:
+    for number, attempt in enumerate(attempts):
+        if likely and program.spent + likely[number] > limit:
+            stopped = True
+            continue
         copy = program.fork()
         copy.limit = limit
         try:

@@ -26,7 +26,7 @@ _FEW_SEGMENTS = 3
 _MOST_ROTATIONS = 32
 _FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
 """Largest destinations for strategies that treat single rows, and single words."""
-_ESTIMATED = 1.5
+ESTIMATED = 1.5
 """No plan costs less than what is estimated, divided by this."""
 
 
@@ -61,7 +61,7 @@ def is_too_dear(program: Budget, moves: Sequence[WordMove], costs: Costs) -> boo
         return False
     some = [move.needed[0] for move in moves]
     likely = sum(min(estimates(move, costs).values()) for move in some if len(move.register))
-    return program.spent + costs.copies * likely / _ESTIMATED > program.limit
+    return program.spent + costs.copies * likely / ESTIMATED > program.limit
 
 
 def of_rotating_first(move: WordMove, costs: Costs) -> float:
