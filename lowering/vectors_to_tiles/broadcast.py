@@ -18,8 +18,8 @@ import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
-from pallasite.dialects import grid, vector
-from pallasite.dialects.types import element_of, is_vector, shape_of
+from pallasite.dialects import grid, tpu, vector
+from pallasite.dialects.types import element_of, is_vector, shape_of, tiling_of
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import accesses
@@ -29,6 +29,8 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.relayout import relayout_cost
 from pallasite.lowering.vectors_to_tiles.shape import lifted, with_rank
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type, is_one_value
+
+_STORES = (vector.StoreOp, tpu.VectorStoreOp)
 
 
 @rule(vector.BroadcastOp)
@@ -52,7 +54,7 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
         # be moved to the lanes later, with all its copies.
         kept = rank < 2 or old[-2] == shape[-2]
         spread = VectorLayout.native(rank, layout.bits, 0 if kept else None, None)
-    spread = _by_rows(source, spread, shape, c)
+    spread = _by_rows(op, spread, c)
     held = c.spread(source, lambda: with_rank(c.tiled(source), rank, c), rank, spread)
     c.define(result, broadcast_grid(held, spread, shape, c), spread)
     c.offer_smaller(result, _Before(source, spread, shape, c))
@@ -129,14 +131,13 @@ class _Before:
         return broadcast_grid(moved, layout, self.shape, c)
 
 
-def _by_rows(
-    source: SSAValue, spread: VectorLayout, shape: tuple[int, ...], c: Converter
-) -> VectorLayout:
+def _by_rows(op: vector.BroadcastOp, spread: VectorLayout, c: Converter) -> VectorLayout:
     """The layout in which each row is replicated in registers of its own, if memory serves that and
     it costs less.
 
     Rows on the sublanes of one register would be stored one by one, at a stride.
     """
+    source, shape = op.operands[0], shape_of(op.results[0].type)
     old, rank = shape_of(source.type), len(shape)
     if len(old) != rank or rank < 3 or spread.bits != 32 or old[-1] != shape[-1]:
         return spread
@@ -145,13 +146,19 @@ def _by_rows(
     rows = VectorLayout.native(rank, 32, None, spread.column)
     stored = VectorLayout.native(rank, 32, 0, spread.column)
     cost = rows.register_count(old) + stored.register_count(shape)
-    # So far apart the rows will lie if the result is stored as it is.
-    tiling = infer_tiling(shape, 32)
-    distance = tiling.strides[spread.sublane_dim] * tiling.first[0]
-    apart = accesses(distance, c) * spread.register_count(shape)
+    apart = accesses(_distance(op.results[0], spread.sublane_dim), c) * spread.register_count(shape)
     if cost >= spread.register_count(old) + apart:
         return spread
     return rows if c.served(source, rows) is not None else spread
+
+
+def _distance(value: SSAValue, dim: int) -> int:
+    """How far apart elements of dimension `dim` lie if `value`, of words, is stored as it is."""
+    shape = shape_of(value.type)
+    users = [use.operation for use in value.uses]
+    tilings = [tiling_of(user.base.type) for user in users if isinstance(user, _STORES)]
+    tiling = next((t for t in tilings if t is not None), infer_tiling(shape, 32))
+    return tiling.strides[dim - len(shape)] * tiling.first[0]
 
 
 def broadcast_grid(

@@ -25,6 +25,7 @@ from pallasite.lowering.vectors_to_tiles.chains import (
     renamed,
 )
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.loading import load_slots
 from pallasite.lowering.vectors_to_tiles.pairs import stack_pairs, transpose_pairs
 from pallasite.lowering.vectors_to_tiles.relabel import (
     Renaming,
@@ -192,7 +193,11 @@ def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bo
         names = renaming(wanted, held.shape, layout, shape, permutation)
         return _renamed(grid_value, names, held.element, c)
 
-    for candidate in (held.layout, *_other_layouts(held)):
+    native = VectorLayout.native(len(shape), held.layout.bits, 0, held.layout.column)
+    near = made(native) if _is_turned(op, held, native) else None
+    first = backward(native) if near is not None and load_slots(near, c) == 1 else None
+    others = [*([] if first is None else [first]), held.layout, *_other_layouts(held)]
+    for candidate in others:
         layout = forward(candidate)
         value = made(layout) if layout is not None else None
         if layout is not None and value is not None:
@@ -206,6 +211,22 @@ def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bo
             c.retire(op)
             return True
     return False
+
+
+def _is_turned(op: Operation, held: Tiled, native: VectorLayout) -> bool:
+    """Whether `op` is a transpose of words that puts other rows on the sublanes, and its operand,
+    `held`, is needed in no other way.
+
+    They must not fill more registers in the `native` layout of the result.
+    """
+    shape, uses = shape_of(op.results[0].type), op.operands[0].uses
+    if not isinstance(op, tpu.TransposeOp | vector.TransposeOp) or held.layout.bits != 32:
+        return False
+    if len(shape) < 3 or held.layout.lane_dim != len(shape) - 1:
+        return False
+    if any(use.operation.properties != op.properties for use in uses):
+        return False
+    return native.register_count(shape) <= held.layout.register_count(held.shape)
 
 
 def _index_step(

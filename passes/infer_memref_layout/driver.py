@@ -50,6 +50,7 @@ from pallasite.passes.infer_memref_layout.parts_of_tiles import (
     slice_part_of_tiles,
     take_from_whole,
 )
+from pallasite.passes.infer_memref_layout.pitches import has_room, pitched
 from pallasite.passes.infer_memref_layout.single_rows import (
     LAYOUT_VIEWS,
     needs_single_rows,
@@ -63,7 +64,7 @@ from pallasite.passes.infer_memref_layout.vectors_of_parts import look_through_p
 from pallasite.passes.laid_out import laid_out, see_operand
 from pallasite.passes.reference_tiles import smem_tiling
 from pallasite.passes.scalars_of_views import look_through_views
-from pallasite.targets import DEFAULT_TARGET, get_target
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
 _CASTS = (memref.CastOp, memref.MemorySpaceCastOp, tpu.AssumeLayoutOp)
@@ -129,13 +130,14 @@ def _in_vmem(kind: MemRefType[Attribute]) -> bool:
     return memory_space(kind) in ("vmem", None)
 
 
-def infer_layouts(function: func.FuncOp) -> None:
+def infer_layouts(function: func.FuncOp, target: Target) -> None:
     """Gives every ref of one function a layout: roots first, then views, in program order."""
     _forget_casts(function)
     look_through_views(function)
     look_through_parts(function)
     know_sizes(function)
     _forget_erased(function)
+    apart = target if has_room(function, target) else None
     for argument in function.body.block.args:
         _lay_out_root(argument)
     for op in operations_in(function.body):
@@ -143,7 +145,7 @@ def infer_layouts(function: func.FuncOp) -> None:
             _lay_out_view(op)
         else:
             for result in op.results:
-                _lay_out_root(result)
+                _lay_out_root(result, apart)
     function.update_function_type()
 
 
@@ -168,9 +170,10 @@ def _forget_erased(function: func.FuncOp) -> None:
             Rewriter.replace_value_with_new_type(op.memref, plain)
 
 
-def _lay_out_root(value: SSAValue) -> None:
-    """Gives `value`, if it is a ref without a layout and no view, the layout of its memory
-    space."""
+def _lay_out_root(value: SSAValue, apart: Target | None = None) -> None:
+    """Gives `value`, if it is a ref without a layout and no view, the layout of its memory space.
+
+    Rows may be put into other banks of the memory of `apart`."""
     kind = ref_type(value)
     if kind is None or tiling_of(kind) is not None:
         return
@@ -182,6 +185,8 @@ def _lay_out_root(value: SSAValue) -> None:
         tiling = vmem_tiling(shape, bits, needs_single_rows(value, bits))
         if (rows := small_tile(value, bits)) is not None:
             tiling = packed_tiling(shape, (rows, LANES), bits)
+        if apart is not None:
+            tiling = pitched(value, tiling, apart) or tiling
     elif len(shape) == 1 and memory_space(kind) != "smem":
         tiling = flat_tiling(shape, bit_width(kind.element_type))
     else:
@@ -332,7 +337,7 @@ class InferMemrefLayoutPass(ModulePass):
     target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        get_target(self.target)  # refuses unknown names; the rules are the same for all
+        target = get_target(self.target)
         for function in lowered_functions(op):
             if function.body.blocks:
-                infer_layouts(function)
+                infer_layouts(function, target)

@@ -67,10 +67,9 @@ def checked(
     [
         # Eight of four rows each lie in banks of their own.
         ((4, 16, 128), {1}, {4}),
-        # Loading rows that are 24 apart takes two accesses, storing them 16 apart takes four.
-        ((16, 24, 128), {24}, {1}),
-        # All rows 32 apart lie in one bank.
-        ((32, 32, 128), {1}, {1}),
+        # Matrices of an even number of rows begin an odd number apart.
+        ((16, 24, 128), {25}, {1}),
+        ((32, 32, 128), {33}, {1}),
     ],
 )
 def test_transposes_access_memory_where_that_is_fast(
@@ -83,12 +82,10 @@ def test_transposes_access_memory_where_that_is_fast(
 @pytest.mark.parametrize(
     ("shape", "loads"),
     [
-        # Words of two rows each, eight apart, take two accesses, and so do 24 apart.
-        ((8, 16, 128), {8}),
-        ((6, 40, 128), {24}),
-        # All words 32 apart lie in one bank: they are loaded as they lie, and moved.
-        ((16, 32, 256), {1}),
-        ((12, 20, 256), {1}),
+        ((8, 16, 128), {9}),
+        ((6, 40, 128), {21}),
+        ((16, 32, 256), {17}),
+        ((12, 20, 256), {11}),
     ],
 )
 def test_words_of_transposes_are_loaded_where_that_is_fast(
@@ -103,12 +100,8 @@ def test_transposes_are_right(shape: tuple[int, int, int], target: str):
     transposed(shape, target)
 
 
-@pytest.mark.parametrize(
-    ("times", "loads", "stores"), [(24, {0}, {1}), (4, {1}, {8})], ids=["far", "near"]
-)
-def test_broadcast_rows_are_spread_rather_than_stored_far_apart(
-    times: int, loads: set[int], stores: set[int]
-):
+@pytest.mark.parametrize("times", [4, 24, 32])
+def test_broadcast_rows_are_stored_apart(times: int):
     result = f"8x{times}x256xf32"
     module = kernel(
         ["8x256xf32", result],
@@ -118,4 +111,4 @@ def test_broadcast_rows_are_spread_rather_than_stored_far_apart(
         tpu.vector_store %b[%z, %z, %z], %r {{strides = array<i32>}} : B, vector<{result}>,""",
     )
     lowered = checked(module, (8, 256), "v5e", lambda x: np.repeat(x[:, None], times, axis=1))
-    assert (strides(lowered, "load"), strides(lowered, "store")) == (loads, stores)
+    assert (strides(lowered, "load"), strides(lowered, "store")) == ({1}, {times + 1})
