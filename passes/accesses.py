@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import get_args
 
 from xdsl.ir import Operation, SSAValue
 
@@ -20,9 +21,15 @@ def stores(op: Operation) -> bool:
     return op.name.endswith("store")
 
 
-def base_of(op: Operation) -> Any:
+def base_of(op: Operation) -> SSAValue:
     """The ref that an access is to."""
     return op.operands[1] if stores(op) else op.operands[0]
+
+
+def indices_of(op: Operation) -> Sequence[SSAValue]:
+    """Where in the ref an access begins, one index per dimension."""
+    assert isinstance(op, ACCESSES)
+    return op.indices
 
 
 def value_of(op: Operation) -> SSAValue:

@@ -121,6 +121,18 @@ def _chosen(value: OpResult, choice: scf.IfOp, divisor: int, fuel: int) -> int |
     return found.pop() if len(found) == 1 else None
 
 
+def _of_product(op: arith.MuliOp, divisor: int, fuel: int) -> int | None:
+    """The remainder of a product by a constant, or by a multiple of `divisor`."""
+    for one, other in (op.operands, tuple(op.operands)[::-1]):
+        factor = constant_of(one)
+        if factor is not None:
+            rest = _remainder(other, divisor // gcd(divisor, factor), fuel)
+            return None if rest is None else rest * factor % divisor
+        if _remainder(one, divisor, fuel) == 0:
+            return 0
+    return None
+
+
 def _of_operation(op: Operation, divisor: int, fuel: int) -> int | None:
     """The remainder of the only result of `op`, from those of its operands."""
     if isinstance(op, tpu.AssumeMultipleOp):
@@ -136,14 +148,7 @@ def _of_operation(op: Operation, divisor: int, fuel: int) -> int | None:
             return None
         return (left + right if isinstance(op, arith.AddiOp) else left - right) % divisor
     if isinstance(op, arith.MuliOp):
-        for one, other in (op.operands, tuple(op.operands)[::-1]):
-            factor = constant_of(one)
-            if factor is not None:
-                rest = _remainder(other, divisor // gcd(divisor, factor), fuel)
-                return None if rest is None else rest * factor % divisor
-            if _remainder(one, divisor, fuel) == 0:
-                return 0
-        return None
+        return _of_product(op, divisor, fuel)
     if isinstance(op, arith.SelectOp | arith.MinSIOp | arith.MaxSIOp):
         one, other = (_remainder(v, divisor, fuel) for v in op.operands[-2:])
         return one if one == other else None

@@ -17,7 +17,7 @@ from math import prod
 from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import IndexType, VectorType, i1, i32
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.integers import greatest, least
@@ -150,13 +150,17 @@ class Ranges:
             return source._of(owner.operands[0], depth - 1)
         if kind is tpu.AssumeMultipleOp:
             return self._of(owner.operands[0], depth - 1)
-        if isinstance(owner, arith.IndexCastOp):
-            return self._cast(owner, whole, depth - 1)
-        if isinstance(owner, tpu.IotaOp):
-            shape = cast("VectorType[Attribute]", value.type).get_shape()
-            return Range(0, prod(shape[d] for d in owner.dimensions.get_values()) - 1)
-        if isinstance(owner, arith.ExtUIOp | arith.ExtSIOp):
-            return self._extended(owner, depth - 1)
+        return self._converted(owner, whole, depth - 1)
+
+    def _converted(self, op: Operation, whole: Range, depth: int) -> Range:
+        """The range of the result of a cast or a count, `whole` of another operation."""
+        if isinstance(op, arith.IndexCastOp):
+            return self._cast(op, whole, depth)
+        if isinstance(op, tpu.IotaOp):
+            shape = op.result.type.get_shape()
+            return Range(0, prod(shape[d] for d in op.dimensions.get_values()) - 1)
+        if isinstance(op, arith.ExtUIOp | arith.ExtSIOp):
+            return self._extended(op, depth)
         return whole
 
     def _extended(self, op: arith.ExtUIOp | arith.ExtSIOp, depth: int) -> Range:

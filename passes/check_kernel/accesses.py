@@ -8,7 +8,7 @@ the TPU compiler can access single rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
@@ -18,7 +18,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.dialects.viewed import views_behind
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
+from pallasite.passes.accesses import accessed_shape, base_of, indices_of, stores, value_of
 from pallasite.passes.check_kernel.masks import masks_elements
 from pallasite.passes.check_kernel.part_accesses import load_rule, part_of_tile_rule
 from pallasite.passes.check_kernel.rules import RuleTable
@@ -183,7 +183,7 @@ def _byte_masks(op: Operation, target: Target) -> None:
     if len(shape) != 1 or masks_elements(type, target):
         return
     whole = LANES * packing(bit_width(type))
-    (start,) = cast(Any, op).indices
+    (start,) = indices_of(op)
     if shape[0] % whole or remainder(start, whole) != 0:
         raise refusal(
             op, "byte-mask", f"{target.name} cannot store part of the words that hold {whole} "
@@ -221,7 +221,7 @@ def _dynamic_indices(
     """The dimensions in which `op` must start a tile, each with its index and the elements of a
     tile."""
     memref = cast(AnyMemRef, base_of(op).type)
-    indices = cast(Any, op).indices
+    indices = indices_of(op)
     shape = memref.get_shape()
     if not shape or len(indices) != len(shape) or -1 in shape:
         return
@@ -246,7 +246,7 @@ def _short_rows(op: Operation, target: Target) -> None:
     of several rows.
     """
     memref = cast(AnyMemRef, base_of(op).type)
-    shape, index = memref.get_shape(), cast(Any, op).indices
+    shape, index = memref.get_shape(), indices_of(op)
     accessed = accessed_shape(op)
     if len(shape) < 2 or len(index) != len(shape) or bit_width(memref) != 32:
         return

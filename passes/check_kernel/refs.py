@@ -219,25 +219,41 @@ def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
     by_rows = bit_width(block.type) == 32 and old[-1] <= LANES
     tile = packing(bits) if by_rows else own * bit_width(block.type) // bits
     if part:
-        tiles = tiles_of_part(op.input, target)
-        if tiles is None:
+        rows_of_part = _reshaped_part(op, target)
+        if rows_of_part is None:
             return
-        if len(tiles.first) > 2:
-            if is_contiguous(tiles, old) and refolded(tiles, old, new) is None:
-                raise _not_reshaped(op, f"its tiles of {tiles.first} would not stay whole")
-            return
-        if not is_contiguous(tiles, old):
-            raise _not_reshaped(op, "the tiles of the part do not follow each other")
-        tile = tiles.tile_of(len(old) - 2)
+        tile = rows_of_part
     elif by_rows and rows % own and prod(old[:-2]) > 1 and not own_buffer:
         raise _not_reshaped(op, f"rows of 32-bit words are padded to tiles of {own} rows")
     if bits == 32 and tile == 1:
         if old[-1] != new[-1] and (old[-1] % LANES or new[-1] % LANES):
             raise _not_reshaped(op, "rows of 32-bit words are padded to 128 columns")
         return
+    _check_tiles_stay(op, tile)
+
+
+def _reshaped_part(op: tpu.MemrefReshapeOp, target: Target) -> int | None:
+    """The rows of a tile of the part of an array that `op` reshapes; None if nothing else needs to
+    be checked. Refuses parts whose tiles would be taken apart."""
+    old, new = op.input.type.get_shape(), op.result.type.get_shape()
+    tiles = tiles_of_part(op.input, target)
+    if tiles is None:
+        return None
+    if len(tiles.first) > 2:
+        if is_contiguous(tiles, old) and refolded(tiles, old, new) is None:
+            raise _not_reshaped(op, f"its tiles of {tiles.first} would not stay whole")
+        return None
+    if not is_contiguous(tiles, old):
+        raise _not_reshaped(op, "the tiles of the part do not follow each other")
+    return tiles.tile_of(len(old) - 2)
+
+
+def _check_tiles_stay(op: tpu.MemrefReshapeOp, tile: int) -> None:
+    """Refuses a reshape that cuts tiles of `tile` rows."""
+    old, new = op.input.type.get_shape(), op.result.type.get_shape()
     same_rows = old[-2] == new[-2] or (old[-2] % tile == 0 and new[-2] % tile == 0)
     tiles = Tiling(((tile, LANES),), contiguous_strides(old, (tile, LANES)))
-    evenly = bits == 32 and refolded(tiles, old, new) is not None
+    evenly = bit_width(op.input.type) == 32 and refolded(tiles, old, new) is not None
     stays = old[-1] == new[-1] and same_rows
     if not stays and (not evenly or _is_accessed(op.result)):
         raise _not_reshaped(

@@ -7,7 +7,7 @@ It parses the settings of a kernel as a protocol buffer with known fields (asked
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -30,7 +30,7 @@ def check_settings(module: ModuleOp) -> None:
     flags = call.config.get(_FLAGS) if call is not None else None
     if func is None or not isinstance(flags, list):
         return
-    for flag in cast("list[Any]", flags):
+    for flag in cast("list[object]", flags):
         fields = _object(flag)
         name, number = fields.get("flag_type"), _object(fields.get("value")).get("integer_value")
         if isinstance(name, str) and not _is_known(name):
@@ -50,8 +50,8 @@ def check_settings(module: ModuleOp) -> None:
             )  # fmt: skip
 
 
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+def _object(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
 def _is_known(name: str) -> bool:

@@ -15,6 +15,7 @@ own lowering moves any rectangle, so `--allow-beyond-reference` lifts these refu
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import gcd
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
@@ -42,47 +43,101 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
     array = array_of(op.mem_ref, target)
     if array is None:
         return
-    rounded = multiples(op)
-    whole, amounts = array.type.get_shape(), iter(op.dynamic_sizes)
-    per_word, one_column = packing(bit_width(array.type)), whole[-1] <= LANES
-    scalars = _only_scalars(op, array)
-    single = scalars and per_word == 1
-    if single and (len(whole) < 2 or one_column):
+    if _takes_any_scalar(op, array):
         return
-    of_words = scalars and len(whole) > 1 and one_column
-    cut = _cuts_a_column_of_tiles(op, array) and (per_word > 1 or not one_column)
-    cut = cut and not scalars
+    amounts = iter(op.dynamic_sizes)
     for dim, (start, size) in enumerate(zip(op.base_idx, op.result.type.get_shape(), strict=True)):
         amount = next(amounts) if size == DYNAMIC_INDEX else None
         held = op.mem_ref.type.get_shape()[dim]
-        back = len(whole) - array.dims[dim]
+        back = len(array.type.get_shape()) - array.dims[dim]
         if back > 2 or held == DYNAMIC_INDEX or (size == held and constant_of(start) == 0):
             continue
-        lanes = back == 1
-        if lanes:
-            tile = step = LANES if len(whole) > 1 else LANES * per_word
-        else:
-            tile = array.tile
-            # One tile, and tiles that follow each other in memory, are cut between words.
-            step = per_word if one_column or held <= tile else tile
+        cut = _Cut(start, size, held)
+        tile, step = _tile_along(array, cut, lanes=back == 1)
         if amount is not None:
-            unit = step if lanes else min(step, max(SUBLANES, per_word))
+            unit = step if back == 1 else min(step, max(SUBLANES, packing(bit_width(array.type))))
             # A promise holds for transfers, whatever the number is: they round it up.
-            tiles = rounded.get(dim, 1) % unit == 0 or remainder(amount, unit) == 0
+            tiles = multiples(op).get(dim, 1) % unit == 0 or remainder(amount, unit) == 0
             fits = tiles and remainder(start, step) == 0
-        elif of_words:
-            # Narrow scalars of one column of tiles are parts of words, which lie anywhere.
-            fits = lanes or _whole_tiles(start, size, held, per_word, per_word)
-        elif lanes:
-            fits = _whole_tiles(start, size, held, tile, tile)
-            fits = fits or (scalars and _in_one_tile(op, array, start, size))
-        elif cut:
-            fits = _whole_tiles(start, size, held, tile, min(tile, SUBLANES), ends=False)
+        elif back == 1:
+            fits = _lanes_fit(op, array, cut, tile)
         else:
-            fits = _rows_fit(start, size, held, tile, step, per_word)
-            fits = fits and not _ends_in_small_tile(op, start, size, tile)
+            fits = _rows_of_slice_fit(op, array, cut, step)
         if not fits:
-            raise _refused(op, dim, tile, "lanes" if lanes else "rows")
+            raise _refused(op, dim, tile, "lanes" if back == 1 else "rows")
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """What a slice takes of one dimension: `size` of `held` elements, from `start` on."""
+
+    start: SSAValue
+    size: int
+    held: int
+
+    def has_whole_tiles(self, tile: int, unit: int, *, ends: bool = True) -> bool:
+        """Whether the slice begins at a tile, and its size is a multiple of `unit`, or the whole
+        dimension, or, with `ends`, all that is left of it."""
+        if remainder(self.start, tile) != 0:
+            return False
+        if self.size % unit == 0 or self.size == self.held:
+            return True
+        return ends and constant_of(self.start) == self.held - self.size
+
+    def is_within(self, tile: int) -> bool:
+        """Whether the slice certainly lies within one tile."""
+        first = constant_of(self.start)
+        return first is not None and first % tile + self.size <= tile
+
+    def is_in_halves(self, tile: int, per_word: int) -> bool:
+        """Whether a slice whose size divides a tile is known to lie half in one tile and half in
+        the next, or begins at a multiple of its size known only at run time."""
+        if self.size > tile or tile % self.size:
+            return False
+        first = constant_of(self.start)
+        if first is None:
+            return remainder(self.start, self.size) == 0
+        return self.size % (2 * per_word) == 0 and first % (self.size // 2) == 0
+
+
+def _takes_any_scalar(op: tpu.MemrefSliceOp, array: Array) -> bool:
+    """Whether only scalar words are read from the slice, of an array in which they lie in order."""
+    whole = array.type.get_shape()
+    in_order = len(whole) < 2 or whole[-1] <= LANES
+    return in_order and packing(bit_width(array.type)) == 1 and _only_scalars(op, array)
+
+
+def _tile_along(array: Array, cut: _Cut, *, lanes: bool) -> tuple[int, int]:
+    """The size of a tile along the lanes, or rows, that `cut` is of, and what a slice of a size
+    known at run time must be a multiple of."""
+    per_word, whole = packing(bit_width(array.type)), array.type.get_shape()
+    if lanes:
+        size = LANES if len(whole) > 1 else LANES * per_word
+        return size, size
+    # One tile, and tiles that follow each other in memory, are cut between words.
+    adjacent = whole[-1] <= LANES or cut.held <= array.tile
+    return array.tile, per_word if adjacent else array.tile
+
+
+def _lanes_fit(op: tpu.MemrefSliceOp, array: Array, cut: _Cut, tile: int) -> bool:
+    """Whether the lanes of a slice have a layout."""
+    whole, scalars = array.type.get_shape(), _only_scalars(op, array)
+    if scalars and len(whole) > 1 and whole[-1] <= LANES:
+        # Narrow scalars of one column of tiles are parts of words, which lie anywhere.
+        return True
+    return cut.has_whole_tiles(tile, tile) or (scalars and _in_one_tile(op, array, cut))
+
+
+def _rows_of_slice_fit(op: tpu.MemrefSliceOp, array: Array, cut: _Cut, step: int) -> bool:
+    """Whether the rows of a slice have a layout."""
+    whole, per_word, tile = array.type.get_shape(), packing(bit_width(array.type)), array.tile
+    one_column, scalars = whole[-1] <= LANES, _only_scalars(op, array)
+    if scalars and len(whole) > 1 and one_column:
+        return cut.has_whole_tiles(per_word, per_word)
+    ragged = _cuts_a_column_of_tiles(op, array) and (per_word > 1 or not one_column)
+    if ragged and not scalars:
+        return cut.has_whole_tiles(tile, min(tile, SUBLANES), ends=False)
+    return _rows_fit(cut, tile, step, per_word) and not _ends_in_small_tile(op, cut, tile)
 
 
 def begun_lanes_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
@@ -114,7 +169,7 @@ def _is_accessed_otherwise(part: SSAValue, *, seen_anew: bool = False) -> bool:
     return False
 
 
-def _in_one_tile(op: tpu.MemrefSliceOp, array: Array, start: SSAValue, lanes: int) -> bool:
+def _in_one_tile(op: tpu.MemrefSliceOp, array: Array, lanes: _Cut) -> bool:
     """Whether some lanes of one row of tiles of SMEM lie in one tile, or half in one tile and half
     in the next.
 
@@ -132,7 +187,7 @@ def _in_one_tile(op: tpu.MemrefSliceOp, array: Array, start: SSAValue, lanes: in
         # Halves that are single rows of words are as good.
         if size > tile or gcd(known, size, tile) > packing(bit_width(array.type)):
             return False
-    return _within(start, lanes, LANES) or _in_halves(start, lanes, LANES, 1)
+    return lanes.is_within(LANES) or lanes.is_in_halves(LANES, 1)
 
 
 def _folded_tile(view: SSAValue, target: Target) -> tuple[int, ...] | None:
@@ -160,11 +215,11 @@ def _check_folded(op: tpu.MemrefSliceOp, tile: tuple[int, ...]) -> None:
         sizes, held = op.result.type.get_shape(), op.mem_ref.type.get_shape()
         dim = next((dim for dim in reversed(cut) if sizes[dim] != held[dim]), cut[-1])
         raise _refused(op, dim, tile[dim], "rows")
-    start, last = op.base_idx[-1], len(tile) - 1
-    size, held = op.result.type.get_shape()[last], op.mem_ref.type.get_shape()[last]
-    whole = size == held and constant_of(start) == 0
-    if not whole and not _whole_tiles(start, size, held, LANES, LANES):
-        raise _refused(op, len(tile) - 1, LANES, "lanes")
+    last = len(tile) - 1
+    cut = _Cut(op.base_idx[-1], op.result.type.get_shape()[last], op.mem_ref.type.get_shape()[last])
+    whole = cut.size == cut.held and constant_of(cut.start) == 0
+    if not whole and not cut.has_whole_tiles(LANES, LANES):
+        raise _refused(op, last, LANES, "lanes")
 
 
 def _cuts_a_column_of_tiles(op: tpu.MemrefSliceOp, array: Array) -> bool:
@@ -193,41 +248,19 @@ def _only_scalars(op: tpu.MemrefSliceOp, array: Array) -> bool:
     return True
 
 
-def _within(start: SSAValue, size: int, tile: int) -> bool:
-    """Whether the slice certainly lies within one tile."""
-    first = constant_of(start)
-    return first is not None and first % tile + size <= tile
-
-
-def _whole_tiles(
-    start: SSAValue, size: int, held: int, tile: int, unit: int, *, ends: bool = True
-) -> bool:
-    """Whether the slice begins at a tile, and its size is a multiple of `unit`, or the whole
-    dimension, or, with `ends`, all that is left of it."""
-    if remainder(start, tile) != 0:
-        return False
-    if size % unit == 0 or size == held:
+def _rows_fit(cut: _Cut, tile: int, step: int, per_word: int) -> bool:
+    if cut.has_whole_tiles(tile, min(tile, SUBLANES)):
         return True
-    return ends and constant_of(start) == held - size
-
-
-def _rows_fit(start: SSAValue, size: int, held: int, tile: int, step: int, per_word: int) -> bool:
-    if _whole_tiles(start, size, held, tile, min(tile, SUBLANES)):
-        return True
-    first = constant_of(start)
-    if first is not None and first + size == held:
+    first = constant_of(cut.start)
+    if first is not None and first + cut.size == cut.held:
         # What is left of the last word is padding.
-        size += -size % per_word
-    if size % per_word or remainder(start, per_word) != 0:
+        cut = replace(cut, size=cut.size + -cut.size % per_word)
+    if cut.size % per_word or remainder(cut.start, per_word) != 0:
         return False
-    if step == per_word:
-        return True
-    return (first is not None and _within(start, size, tile)) or _in_halves(
-        start, size, tile, per_word
-    )
+    return step == per_word or cut.is_within(tile) or cut.is_in_halves(tile, per_word)
 
 
-def _ends_in_small_tile(op: tpu.MemrefSliceOp, start: SSAValue, size: int, tile: int) -> bool:
+def _ends_in_small_tile(op: tpu.MemrefSliceOp, cut: _Cut, tile: int) -> bool:
     """Whether a slice of a ref that was bitcast to narrower elements begins at a tile and ends,
     after eight or more rows, within a tile that is neither eight rows nor a whole register, as
     bitcasts of 16-bit rows to bytes have.
@@ -239,19 +272,8 @@ def _ends_in_small_tile(op: tpu.MemrefSliceOp, start: SSAValue, size: int, tile:
     if not isinstance(array.owner, tpu.MemrefBitcastOp):
         return False
     small = SUBLANES < tile < SUBLANES * packing(bit_width(op.mem_ref.type))
-    begins = remainder(start, tile) == 0
-    return small and begins and size % SUBLANES == 0 and size % tile != 0
-
-
-def _in_halves(start: SSAValue, size: int, tile: int, per_word: int) -> bool:
-    """Whether a slice whose size divides a tile is known to lie half in one tile and half in the
-    next, or begins at a multiple of its size known only at run time."""
-    if size > tile or tile % size:
-        return False
-    first = constant_of(start)
-    if first is None:
-        return remainder(start, size) == 0
-    return size % (2 * per_word) == 0 and first % (size // 2) == 0
+    begins = remainder(cut.start, tile) == 0
+    return small and begins and cut.size % SUBLANES == 0 and cut.size % tile != 0
 
 
 def _refused(op: tpu.MemrefSliceOp, dim: int, tile: int, what: str) -> Unsupported:

@@ -113,12 +113,7 @@ def _check_type(op: Operation, result: Attribute, parts: SparseCores) -> None:
     if op.name in _WORDS_ONLY:
         _check_words(op, result, in_words(op), "unpack to words before: plsc.unpack, or use int32")
     elif op.name in _FROM_MASK and bit_width(source) == 1:
-        if bit_width(result) < 16:
-            raise refusal(
-                op, "subcore-vector", f"a mask does not become {result} on a subcore",
-                "the TPU compiler says: Failed in pass VectorUnrollPass",
-                "select numbers of that type by it: jnp.where(mask, one, zero)",
-            )  # fmt: skip
+        _check_of_mask(op, result)
     elif op.name == "arith.extui":
         raise refusal(
             op, "subcore-vector", f"unsigned {source} are not widened on a subcore",
@@ -136,15 +131,31 @@ def _check_type(op: Operation, result: Attribute, parts: SparseCores) -> None:
             "go by way of bfloat16",
         )  # fmt: skip
     else:
-        allowed = _FLOATS.get(op.name)
-        if allowed is None and op.name.startswith("math."):
-            allowed = _MATH if isinstance(element, Float16Type) else None
-        if allowed is not None and not isinstance(element, allowed):
-            raise refusal(
-                op, "subcore-vector", f"{in_words(op)} of {result} on a subcore",
-                "the TPU compiler says: op has an unsupported element type",
-                "compute in float32",
-            )  # fmt: skip
+        _check_float(op, result)
+
+
+def _check_of_mask(op: Operation, result: Attribute) -> None:
+    """Refuses to convert a mask to bytes and narrower elements."""
+    if bit_width(result) < 16:
+        raise refusal(
+            op, "subcore-vector", f"a mask does not become {result} on a subcore",
+            "the TPU compiler says: Failed in pass VectorUnrollPass",
+            "select numbers of that type by it: jnp.where(mask, one, zero)",
+        )  # fmt: skip
+
+
+def _check_float(op: Operation, result: Attribute) -> None:
+    """Refuses functions of floats that subcores do not compute in the type of `result`."""
+    element = element_type(result)
+    allowed = _FLOATS.get(op.name)
+    if allowed is None and op.name.startswith("math."):
+        allowed = _MATH if isinstance(element, Float16Type) else None
+    if allowed is not None and not isinstance(element, allowed):
+        raise refusal(
+            op, "subcore-vector", f"{in_words(op)} of {result} on a subcore",
+            "the TPU compiler says: op has an unsupported element type",
+            "compute in float32",
+        )  # fmt: skip
 
 
 def _is_resized(source: Attribute, result: Attribute) -> bool:

@@ -6,7 +6,7 @@ are in spec/vreg_lowering.md sections 4.2, 5.6 and 8.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
-from pallasite.dialects.types import AnyVector, bit_width
+from pallasite.dialects.types import AnyVector, bit_width, element_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.rules import Rule, RuleTable
 from pallasite.targets import Target, targets_with
@@ -168,8 +168,7 @@ def _truncation(op: math.TruncOp, target: Target) -> None:
 
 def _reduction(op: vector.MultiReductionOp, target: Target) -> None:
     """Refuses reductions other than sums, maxima and minima of f32, bf16 and i32."""
-    source = cast(Any, op.source.type)
-    kind, element = op.kind.data, source.element_type
+    kind, element = op.kind.data, element_of(op.source)
     if isinstance(element, Float32Type | BFloat16Type):
         known = ("add", "maximumf", "minimumf", "maxnumf", "minnumf")
     elif bit_width(element) == 32:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import BFloat16Type, Float32Type
@@ -147,5 +146,4 @@ def _exact(known: float, op: Operation, f: Folder) -> SSAValue | None:
 
 def _cast(kind: type[Operation], value: SSAValue, op: Operation, f: Folder) -> SSAValue:
     """`value` cast to the type of `op`'s result."""
-    result: Any = op.results[0].type
-    return f.emit(kind.create(operands=[value], result_types=[result]))
+    return f.emit(kind.create(operands=[value], result_types=[op.results[0].type]))
