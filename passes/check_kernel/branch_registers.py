@@ -1,16 +1,15 @@
 """Which registers of a value that a branch yields existed before it, and which are computed.
 
-`renamed.py` needs this to find branches that only rearrange registers. Slices, most reshapes,
-transposes of leading dimensions and broadcasts of a row compute nothing: the result consists of
-registers of the operand, in another order or from another offset on ("renamed"). Bitcasts compute
-new registers, but leave the offset. Asked of libtpu 0.0.51, for v5e with every kind of operation,
-and for v4, v6e and v7x with some.
+`renamed_registers.py` needs this to find branches that only rearrange registers. Slices, most
+reshapes, transposes of leading dimensions and broadcasts of a row compute nothing: the result
+consists of registers of the operand, in another order or from another offset on ("renamed").
+Bitcasts compute new registers, but leave the offset. Asked of libtpu 0.0.51, for v5e with every
+kind of operation, and for v4, v6e and v7x with some.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +20,19 @@ from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.kept_once import kept_once
+from pallasite.passes.check_kernel.constants import is_constant
 from pallasite.passes.check_kernel.late_constants import late_constant
+from pallasite.passes.check_kernel.replication import Replications
 from pallasite.targets import Target
 
 COMPUTED = -1
 """The number of registers that are computed inside of the branch."""
-Registers = NDArray[Any]
-Known = dict[SSAValue | str, int]
-"""The number of the first register of each value; of each constant, by its text, the number of all.
-"""
-_FREE = ""
-"""The key in `Known` of the next unused number."""
-_Place = tuple[int, int, bool]
+Registers = NDArray[np.int_]
+_Offset = tuple[int, int, bool]
 """The row and the lane at which a value begins in its first register, and whether its rows are
 copies of one."""
 _LOADS = (vector.LoadOp, tpu.VectorLoadOp)
 _BITCASTS = (arith.BitcastOp, tpu.BitcastOp)
-
-
-def is_constant(value: SSAValue) -> bool:
-    """Whether `value` is a constant, or a broadcast of one."""
-    owner = value.owner
-    if isinstance(owner, vector.BroadcastOp):
-        return is_constant(owner.source)
-    return isinstance(owner, arith.ConstantOp)
 
 
 def _number(value: SSAValue) -> float | None:
@@ -55,52 +42,239 @@ def _number(value: SSAValue) -> float | None:
     return arith.known_number(value)
 
 
-def lie_alike(one: SSAValue, other: SSAValue, target: Target) -> bool:
-    """Whether both values begin at the same place of a register, so that neither is moved where
-    they meet in a result.
+class BranchRegisters:
+    """The registers of the values that the branch `op` yields, numbered as they are asked for.
 
-    A constant fits any place. Two constants do not count: they become a selection of vectors.
+    `replications` says which vectors of its function are replicated.
     """
-    if is_constant(one) and is_constant(other):
-        return False
-    apart = [_is_put_together(value, target) for value in (one, other)]
-    if any(apart) and not all(apart) and not (is_constant(one) or is_constant(other)):
-        return False
-    constant = any(is_constant(v) or late_constant(v) is not None for v in (one, other))
-    return constant or _place(one, target) == _place(other, target)
 
+    def __init__(self, op: scf.IfOp, target: Target, replications: Replications) -> None:
+        self._op, self._target, self._replications = op, target, replications
+        self._numbers: dict[SSAValue | str, int] = {}
+        """The number of the first register of each value; of each constant, by its text, the number
+        of all."""
+        self._next = 0
 
-def registers(value: SSAValue, op: scf.IfOp, known: Known, target: Target) -> Registers:
-    """A number for each register of `value`, in its grid; the same register has the same number.
+    def lie_alike(self, one: SSAValue, other: SSAValue) -> bool:
+        """Whether both values have the same offset in a register, so that neither is moved where
+        they meet in a result.
 
-    Registers that are computed inside of the branch `op` are `COMPUTED`. `known` has the numbers
-    given so far, and gets new ones.
-    """
-    value = _uncast(value)
-    made, grid = value.owner, grid_of(value)
-    constant = late_constant(value)
-    if constant is None and is_constant(value):
-        constant = _number(value)
-    if constant is not None:
-        return np.full(grid, known.setdefault(str(constant), _numbered(known)))
-    exact = _rearranged(made, value, op, known, target) if isinstance(made, Operation) else None
-    if exact is not None:
-        return exact
-    if isinstance(made, Operation) and op.is_ancestor(made) and not is_constant(value):
-        source = None if isinstance(made, _BITCASTS) else _renamed(made, target)
-        if source is None or np.any(registers(source, op, known, target) == COMPUTED):
-            return np.full(grid, COMPUTED)
-    first = known.setdefault(value, _numbered(known, prod(grid)))
-    numbers = first + np.arange(prod(grid)).reshape(grid)
-    once = tuple(slice(0, 1) if same else slice(None) for same in _repeated(value, len(grid)))
-    return np.broadcast_to(numbers[once], grid)
+        A constant fits any offset. Two constants do not count: they become a selection of vectors.
+        """
+        if is_constant(one) and is_constant(other):
+            return False
+        apart = [self._is_put_together(value) for value in (one, other)]
+        if any(apart) and not all(apart) and not (is_constant(one) or is_constant(other)):
+            return False
+        constant = any(is_constant(v) or late_constant(v) is not None for v in (one, other))
+        return constant or self._offset(one) == self._offset(other)
 
+    def registers(self, value: SSAValue) -> Registers:
+        """A number for each register of `value`, in its grid; equal numbers are one register.
 
-def _numbered(known: Known, count: int = 1) -> int:
-    """Reserves `count` unused numbers; returns the first."""
-    first = known.setdefault(_FREE, 0)
-    known[_FREE] += count
-    return first
+        Registers that are computed inside of the branch are `COMPUTED`.
+        """
+        value = _uncast(value)
+        made, grid = value.owner, grid_of(value)
+        constant = late_constant(value)
+        if constant is None and is_constant(value):
+            constant = _number(value)
+        if constant is not None:
+            return np.full(grid, self._numbers.setdefault(str(constant), self._numbered()))
+        exact = self._rearranged(made, value) if isinstance(made, Operation) else None
+        if exact is not None:
+            return exact
+        if isinstance(made, Operation) and self._op.is_ancestor(made) and not is_constant(value):
+            source = None if isinstance(made, _BITCASTS) else self._renamed(made)
+            if source is None or np.any(self.registers(source) == COMPUTED):
+                return np.full(grid, COMPUTED)
+        first = self._numbers.setdefault(value, self._numbered(prod(grid)))
+        numbers = first + np.arange(prod(grid)).reshape(grid)
+        one = tuple(slice(0, 1) if same else slice(None) for same in _repeated(value, len(grid)))
+        return np.broadcast_to(numbers[one], grid)
+
+    def _numbered(self, count: int = 1) -> int:
+        """Reserves `count` unused numbers; returns the first."""
+        first, self._next = self._next, self._next + count
+        return first
+
+    def _rearranged(self, made: Operation, value: SSAValue) -> Registers | None:
+        """The registers of `value` if its operation `made` rearranges whole ones; else None."""
+        grid = grid_of(value)
+        unit = (*[1] * (len(grid) - 2), _tile(value), LANES)
+        if isinstance(made, tpu.ConcatenateOp):
+            return self._joined(made, value)
+        if len(shape_of(value.type)) < 2:
+            return None
+        if isinstance(made, vector.ExtractStridedSliceOp):
+            offsets = values_of(made.offsets)
+            source = made.operands[0]
+            if len(offsets) == len(grid) and not any(
+                o % u for o, u in zip(offsets, unit, strict=True)
+            ):
+                box = tuple(
+                    slice(o // u, o // u + n) for o, u, n in zip(offsets, unit, grid, strict=True)
+                )
+                return self.registers(source)[box]
+        elif isinstance(made, tpu.DynamicRotateOp):
+            return self._rotated(made, unit)
+        elif isinstance(made, vector.ShapeCastOp):
+            source = made.operands[0]
+            old, new = shape_of(source.type), shape_of(value.type)
+            whole = (
+                len(old) > 1
+                and old[-1] == new[-1]
+                and not (old[-2] % unit[-2] or new[-2] % unit[-2])
+            )
+            if whole or (len(old) > 1 and old[-2:] == new[-2:]):
+                return self.registers(source).reshape(grid)
+        return None
+
+    def _rotated(self, made: tpu.DynamicRotateOp, unit: tuple[int, ...]) -> Registers | None:
+        """The registers of a rotation by whole registers, None for another one.
+
+        16-bit elements count only along leading dimensions, and in vectors of at most 8 rows.
+        """
+        amount, shape = arith.known_integer(made.amount), shape_of(made.value.type)
+        axis = made.dimension.value.data
+        if amount is None or made.stride is not None or shape[axis] % unit[axis]:
+            return None
+        if bit_width(made.value.type) == 16 and (axis >= len(shape) - 2 or shape[-2] > SUBLANES):
+            return None
+        if amount % unit[axis] or self._offset(made.value) != (0, 0, False):
+            return None
+        return np.roll(self.registers(made.value), amount // unit[axis], axis)
+
+    def _joined(self, made: tpu.ConcatenateOp, value: SSAValue) -> Registers | None:
+        """The registers of a concatenation, None where the compiler computes them all.
+
+        A register that one part fills is a register of that part, if it begins one there as well
+        or is constant; the others are computed.
+        """
+        shape, grid = shape_of(value.type), grid_of(value)
+        back, axis = len(shape) - made.dimension.value.data, len(grid) - len(shape)
+        units = (_tile(value) * LANES,) if len(shape) < 2 else (LANES, _tile(value))
+        unit = units[back - 1] if back <= len(units) else 1
+        sizes = [shape_of(part.type)[-back] for part in made.operands]
+        bits = bit_width(value.type)
+        halves = bits == 16
+        if len(shape) < 2 and halves and any(size % unit for size in sizes[:-1]):
+            return None
+        if bits < 16 and (shape[-1:] == (1,) or (back == 1 and shape[-2:-1] != (_tile(value),))):
+            return None
+        apart = self._is_put_together(value)
+        whole, axis = np.full(grid, COMPUTED), len(shape) - back + axis
+        # In a vector of rank 1, each row of a register is counted.
+        rows = SUBLANES * packing(bits) if len(shape) < 2 else 1
+        start = 0
+        for part, size in zip(made.operands, sizes, strict=True):
+            end = start + size
+            first = -(-start // unit) * rows
+            last = end // unit * rows if end < sum(sizes) else grid[axis]
+            filled = tuple(
+                slice(first, last) if d == axis else slice(None) for d in range(len(grid))
+            )
+            if first < last and (is_constant(part) or late_constant(part) is not None):
+                whole[filled] = self.registers(part).flat[0]
+            elif first < last and not apart:
+                lying = self._lying(part, start, axis, grid)
+                if lying is not None:
+                    whole[filled] = np.take(lying, range(last - first), axis)
+            start = end
+        return (
+            np.full(grid, COMPUTED) if halves and not apart and np.any(whole == COMPUTED) else whole
+        )
+
+    def _lying(
+        self, part: SSAValue, start: int, axis: int, grid: tuple[int, ...]
+    ) -> Registers | None:
+        """The registers of `part`, which is joined at `start` along `axis`, from the first one that
+        is whole in the result; None if the registers of both do not begin at the same elements."""
+        offsets = np.zeros(len(grid), int)
+        while isinstance(made := part.owner, vector.ExtractStridedSliceOp):
+            taken = values_of(made.offsets)
+            offsets[len(grid) - len(taken) :] += taken
+            part = made.operands[0]
+        if self._offset(part) != (0, 0, False):
+            return None
+        units = (*[1] * (len(grid) - 2), _tile(part), LANES)
+        whole = units
+        if len(shape_of(part.type)) < 2:
+            units, whole = (1, LANES), (1, LANES * _tile(part))
+        offsets[axis] += -start % whole[axis]
+        if any(o % u for o, u in zip(offsets, whole, strict=True)):
+            return None
+        box = [
+            slice(o // u, None if d == axis else o // u + n)
+            for d, (o, u, n) in enumerate(zip(offsets, units, grid, strict=True))
+        ]
+        return self.registers(part)[tuple(box)]
+
+    def _is_put_together(self, value: SSAValue) -> bool:
+        """Whether `value` is a concatenation of 16-bit elements along rows or lanes whose registers
+        are computed: not if it has at most 8 rows, is joined along lanes, and all parts are
+        loaded."""
+        made, shape = value.owner, shape_of(value.type)
+        if not isinstance(made, tpu.ConcatenateOp) or bit_width(value.type) != 16 or len(shape) < 2:
+            return False
+        back = len(shape) - made.dimension.value.data
+        if back == 1 and shape[-2] <= SUBLANES:
+            return not all(self._is_loaded(part) for part in made.operands)
+        return back <= 2
+
+    def _is_loaded(self, value: SSAValue) -> bool:
+        """Whether the registers of `value` were loaded, and only renamed since."""
+        while (
+            isinstance(op := value.owner, Operation) and (source := self._renamed(op)) is not None
+        ):
+            value = source
+        return isinstance(op, _LOADS)
+
+    def _renamed(self, op: Operation) -> SSAValue | None:
+        """The operand whose registers the result of `op` consists of, in another order or from
+        another offset on; None if `op` computes something."""
+        if not op.operands or not isinstance(op.operands[0].type, VectorType):
+            return None
+        source, result = op.operands[0], op.results[0]
+        old, new, bits = shape_of(source.type), shape_of(result.type), bit_width(result.type)
+        match op:
+            case vector.ExtractStridedSliceOp():
+                renames = True
+            case vector.ShapeCastOp():
+                renames = _recasts(old, new, bits, self._target)
+                if renames and len(old) > len(new) and old[-1:] == (1,) != new[-1:]:
+                    # A column of packed elements from within a register is moved to its first lane.
+                    renames = bits == 32 or self._offset(source)[1] == 0
+            case vector.BroadcastOp():
+                row = _one_row(old, new, bits) and bool(self._replications.of(source).sublanes)
+                renames = row or old[-2:] == new[-2:]
+            case vector.TransposeOp() | tpu.TransposeOp():
+                order = tuple(int(d) for d in op.permutation.get_values())
+                renames = order[-2:] == (len(new) - 2, len(new) - 1)
+            case _:
+                renames = isinstance(op, _BITCASTS) and bits == bit_width(source.type)
+        return source if renames else None
+
+    def _offset(self, value: SSAValue) -> _Offset:
+        """Where `value` begins in its first register."""
+        row, lane, replicated = 0, 0, False
+        while (
+            isinstance(op := value.owner, Operation) and (source := self._renamed(op)) is not None
+        ):
+            old, new = shape_of(source.type), shape_of(value.type)
+            match op:
+                case vector.ExtractStridedSliceOp():
+                    offsets = (0, 0, *values_of(op.offsets), *[0] * len(old))[: len(old) + 2]
+                    row, lane = row + offsets[-2], lane + offsets[-1]
+                case vector.ShapeCastOp() if min(len(old), len(new)) > 1 and old[-2:] != new[-2:]:
+                    break
+                case vector.BroadcastOp():
+                    replicated = replicated or old[-2:] != new[-2:]
+                case _:
+                    pass
+            value = source
+        flat = len(shape_of(value.type)) < 2
+        return row % _tile(value), lane % (LANES * SUBLANES if flat else LANES), replicated
 
 
 def _uncast(value: SSAValue) -> SSAValue:
@@ -121,178 +295,6 @@ def grid_of(value: SSAValue) -> tuple[int, ...]:
 
 def _tile(value: SSAValue) -> int:
     return SUBLANES * packing(bit_width(value.type))
-
-
-def _rearranged(
-    made: Operation, value: SSAValue, op: scf.IfOp, known: Known, target: Target
-) -> Registers | None:
-    """The registers of `value` if its operation `made` only rearranges whole ones; else None."""
-    grid = grid_of(value)
-    unit = (*[1] * (len(grid) - 2), _tile(value), LANES)
-    if isinstance(made, tpu.ConcatenateOp):
-        return _joined(made, value, op, known, target)
-    if len(shape_of(value.type)) < 2:
-        return None
-    if isinstance(made, vector.ExtractStridedSliceOp):
-        offsets = values_of(made.offsets)
-        source = made.operands[0]
-        if len(offsets) == len(grid) and not any(o % u for o, u in zip(offsets, unit, strict=True)):
-            box = tuple(
-                slice(o // u, o // u + n) for o, u, n in zip(offsets, unit, grid, strict=True)
-            )
-            return registers(source, op, known, target)[box]
-    elif isinstance(made, tpu.DynamicRotateOp):
-        return _rotated(made, unit, op, known, target)
-    elif isinstance(made, vector.ShapeCastOp):
-        source = made.operands[0]
-        old, new = shape_of(source.type), shape_of(value.type)
-        whole = (
-            len(old) > 1 and old[-1] == new[-1] and not (old[-2] % unit[-2] or new[-2] % unit[-2])
-        )
-        if whole or (len(old) > 1 and old[-2:] == new[-2:]):
-            return registers(source, op, known, target).reshape(grid)
-    return None
-
-
-def _rotated(
-    made: tpu.DynamicRotateOp,
-    unit: tuple[int, ...],
-    op: scf.IfOp,
-    known: Known,
-    target: Target,
-) -> Registers | None:
-    """The registers of a rotation by whole registers, None for another one.
-
-    16-bit elements count only along leading dimensions, and in vectors of at most 8 rows.
-    """
-    amount, shape = arith.known_integer(made.amount), shape_of(made.value.type)
-    axis = made.dimension.value.data
-    if amount is None or made.stride is not None or shape[axis] % unit[axis]:
-        return None
-    if bit_width(made.value.type) == 16 and (axis >= len(shape) - 2 or shape[-2] > SUBLANES):
-        return None
-    if amount % unit[axis] or _place(made.value, target) != (0, 0, False):
-        return None
-    return np.roll(registers(made.value, op, known, target), amount // unit[axis], axis)
-
-
-def _joined(
-    made: tpu.ConcatenateOp,
-    value: SSAValue,
-    op: scf.IfOp,
-    known: Known,
-    target: Target,
-) -> Registers | None:
-    """The registers of a concatenation, None where the compiler computes them all.
-
-    A register that one part fills is a register of that part, if it begins one there as well or is
-    constant; the others are computed.
-    """
-    shape, grid = shape_of(value.type), grid_of(value)
-    back, axis = len(shape) - made.dimension.value.data, len(grid) - len(shape)
-    units = (_tile(value) * LANES,) if len(shape) < 2 else (LANES, _tile(value))
-    unit = units[back - 1] if back <= len(units) else 1
-    sizes = [shape_of(part.type)[-back] for part in made.operands]
-    bits = bit_width(value.type)
-    halves = bits == 16
-    if len(shape) < 2 and halves and any(size % unit for size in sizes[:-1]):
-        return None
-    if bits < 16 and (shape[-1:] == (1,) or (back == 1 and shape[-2:-1] != (_tile(value),))):
-        return None
-    apart = _is_put_together(value, target)
-    whole, axis = np.full(grid, COMPUTED), len(shape) - back + axis
-    # In a vector of rank 1, each row of a register is counted.
-    rows = SUBLANES * packing(bits) if len(shape) < 2 else 1
-    start = 0
-    for part, size in zip(made.operands, sizes, strict=True):
-        end = start + size
-        first = -(-start // unit) * rows
-        last = end // unit * rows if end < sum(sizes) else grid[axis]
-        filled = tuple(slice(first, last) if d == axis else slice(None) for d in range(len(grid)))
-        if first < last and (is_constant(part) or late_constant(part) is not None):
-            whole[filled] = registers(part, op, known, target).flat[0]
-        elif first < last and not apart:
-            lying = _lying(part, start, axis, grid, op, known, target)
-            if lying is not None:
-                whole[filled] = np.take(lying, range(last - first), axis)
-        start = end
-    return np.full(grid, COMPUTED) if halves and not apart and np.any(whole == COMPUTED) else whole
-
-
-def _is_put_together(value: SSAValue, target: Target) -> bool:
-    """Whether `value` is a concatenation of 16-bit elements along rows or lanes whose registers are
-    computed: not if it has at most 8 rows, is joined along lanes, and all parts are loaded."""
-    made, shape = value.owner, shape_of(value.type)
-    if not isinstance(made, tpu.ConcatenateOp) or bit_width(value.type) != 16 or len(shape) < 2:
-        return False
-    back = len(shape) - made.dimension.value.data
-    if back == 1 and shape[-2] <= SUBLANES:
-        return not all(_is_loaded(part, target) for part in made.operands)
-    return back <= 2
-
-
-def _lying(
-    part: SSAValue,
-    start: int,
-    axis: int,
-    grid: tuple[int, ...],
-    op: scf.IfOp,
-    known: Known,
-    target: Target,
-) -> Registers | None:
-    """The registers of `part`, which is joined at `start` along `axis`, from the first one that is
-    whole in the result; None if the registers of both do not begin at the same elements."""
-    offsets = np.zeros(len(grid), int)
-    while isinstance(made := part.owner, vector.ExtractStridedSliceOp):
-        taken = values_of(made.offsets)
-        offsets[len(grid) - len(taken) :] += taken
-        part = made.operands[0]
-    if _place(part, target) != (0, 0, False):
-        return None
-    units = (*[1] * (len(grid) - 2), _tile(part), LANES)
-    whole = units
-    if len(shape_of(part.type)) < 2:
-        units, whole = (1, LANES), (1, LANES * _tile(part))
-    offsets[axis] += -start % whole[axis]
-    if any(o % u for o, u in zip(offsets, whole, strict=True)):
-        return None
-    box = [
-        slice(o // u, None if d == axis else o // u + n)
-        for d, (o, u, n) in enumerate(zip(offsets, units, grid, strict=True))
-    ]
-    return registers(part, op, known, target)[tuple(box)]
-
-
-def _is_loaded(value: SSAValue, target: Target) -> bool:
-    """Whether the registers of `value` were loaded, and only renamed since."""
-    while isinstance(op := value.owner, Operation) and (source := _renamed(op, target)) is not None:
-        value = source
-    return isinstance(op, _LOADS)
-
-
-def _renamed(op: Operation, target: Target) -> SSAValue | None:
-    """The operand whose registers the result of `op` consists of, in another order or from another
-    offset on; None if `op` computes something."""
-    if not op.operands or not isinstance(op.operands[0].type, VectorType):
-        return None
-    source, result = op.operands[0], op.results[0]
-    old, new, bits = shape_of(source.type), shape_of(result.type), bit_width(result.type)
-    match op:
-        case vector.ExtractStridedSliceOp():
-            renames = True
-        case vector.ShapeCastOp():
-            renames = _recasts(old, new, bits, target)
-            if renames and len(old) > len(new) and old[-1:] == (1,) != new[-1:]:
-                # A column of packed elements from within a register is moved to its first lane.
-                renames = bits == 32 or _place(source, target)[1] == 0
-        case vector.BroadcastOp():
-            renames = old[-2:] == new[-2:] or (_one_row(old, new, bits) and kept_once(source)[0])
-        case vector.TransposeOp() | tpu.TransposeOp():
-            order = tuple(int(d) for d in op.permutation.get_values())
-            renames = order[-2:] == (len(new) - 2, len(new) - 1)
-        case _:
-            renames = isinstance(op, _BITCASTS) and bits == bit_width(source.type)
-    return source if renames else None
 
 
 def _recasts(old: tuple[int, ...], new: tuple[int, ...], bits: int, target: Target) -> bool:
@@ -318,26 +320,6 @@ def _one_row(old: tuple[int, ...], new: tuple[int, ...], bits: int) -> bool:
     """Whether a broadcast repeats one row of words over the rows of one register."""
     row = bits == 32 and len(old) > 1 and old[-2] == 1 and old[-1] == new[-1]
     return row and new[-1] <= LANES and new[-2] <= SUBLANES
-
-
-def _place(value: SSAValue, target: Target) -> _Place:
-    """Where `value` begins in its first register."""
-    row, lane, once = 0, 0, False
-    while isinstance(op := value.owner, Operation) and (source := _renamed(op, target)) is not None:
-        old, new = shape_of(source.type), shape_of(value.type)
-        match op:
-            case vector.ExtractStridedSliceOp():
-                offsets = (0, 0, *values_of(op.offsets), *[0] * len(old))[: len(old) + 2]
-                row, lane = row + offsets[-2], lane + offsets[-1]
-            case vector.ShapeCastOp() if min(len(old), len(new)) > 1 and old[-2:] != new[-2:]:
-                break
-            case vector.BroadcastOp():
-                once = once or old[-2:] != new[-2:]
-            case _:
-                pass
-        value = source
-    flat = len(shape_of(value.type)) < 2
-    return row % _tile(value), lane % (LANES * SUBLANES if flat else LANES), once
 
 
 def _repeated(value: SSAValue, rank: int) -> list[bool]:

@@ -20,7 +20,7 @@ from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector
 from pallasite.dialects.walking import operations
-from pallasite.passes.check_kernel.kept_once import kept_once
+from pallasite.passes.check_kernel.replication import Replications
 from pallasite.passes.check_kernel.reshapes import joins_lanes, reshaped_from
 from pallasite.targets import Target
 
@@ -32,17 +32,18 @@ _IN_LANES = (
 """Operations that take the last dimension of an operand from lanes."""
 
 
-def check_columns(function: func.FuncOp, target: Target) -> None:
+def check_columns(function: func.FuncOp, target: Target, replications: Replications) -> None:
     """Raises `Unsupported` where `function` moves a column into lanes and `target` cannot."""
     if not target.sublane_gather:
-        _Columns(target).walk(function)
+        _Columns(target, replications).walk(function)
 
 
 class _Columns:
     """The columns among the values of a function, and values that fit any layout."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, replications: Replications) -> None:
         self.target = target
+        self.replications = replications
         self.columns: set[SSAValue] = set()
         self.anywhere: set[SSAValue] = set()
         self.alike: set[SSAValue] = set()
@@ -58,9 +59,9 @@ class _Columns:
             elif isinstance(op, _IN_LANES):
                 if any(v in self.columns for v in op.operands):
                     raise _refused(op, self.target)
-            if makes_column(op) or self._stays(op):
+            if self._makes_column(op) or self._stays(op):
                 self.columns.add(op.results[0])
-            elif isinstance(op, vector.MultiReductionOp) and _of_rows_alike(op):
+            elif isinstance(op, vector.MultiReductionOp) and self._is_replicated_sum(op):
                 self.alike.update(op.results)
             elif _elementwise(op):
                 self._combine(op)
@@ -107,37 +108,45 @@ class _Columns:
             if value in self.columns:
                 self.columns.add(result)
 
+    def _makes_column(self, op: Operation) -> bool:
+        """Whether the last dimension of the result of `op` lies along sublanes."""
+        if isinstance(op, vector.MultiReductionOp):
+            source, result = op.source.type, op.results[0].type
+            if not isinstance(result, VectorType):
+                return False
+            rank = len(cast(AnyVector, source).get_shape())
+            dims = [int(d) for d in op.reduction_dims.get_values()]
+            spread = cast(AnyVector, result).get_shape()[-1] > 1
+            restored = _reduces_nothing(op) and _restored(op) is not None
+            return rank - 1 in dims and spread and not restored and not self._is_replicated_sum(op)
+        if isinstance(op, tpu.ReduceIndexOp):
+            shape = cast(AnyVector, op.operands[0].type).get_shape()
+            return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
+        if isinstance(op, tpu.MatmulOp):
+            # Matrices by vectors, and vectors by vectors, are a product and a sum over lanes.
+            numbers = op.dimension_numbers
+            columns = numbers is None or numbers.lists()[3]
+            return not columns and cast(AnyVector, op.results[0].type).get_shape()[-1:] > (1,)
+        if isinstance(op, vector.ShapeCastOp):
+            # Reshapes that follow each other are one.
+            start = reshaped_from(op)
+            if start is None:
+                return False
+            source = list(cast(AnyVector, start.type).get_shape())
+            result = list(cast(AnyVector, op.results[0].type).get_shape())
+            column = len(source) > 1 and source[-1] == 1 and bool(result) and result[-1] > 1
+            if source[:-1] == result and self.replications.of(start).sublanes:
+                return False
+            return column and not joins_lanes(source, result) and _restored(op) is None
+        return False
 
-def makes_column(op: Operation) -> bool:
-    """Whether the last dimension of the result of `op` lies along sublanes."""
-    if isinstance(op, vector.MultiReductionOp):
-        source, result = op.source.type, op.results[0].type
-        if not isinstance(result, VectorType):
-            return False
-        rank = len(cast(AnyVector, source).get_shape())
+    def _is_replicated_sum(self, op: vector.MultiReductionOp) -> bool:
+        """Whether `op` reduces the lanes, and not the rows, of a vector that is replicated over the
+        sublanes: its result is replicated, too."""
         dims = [int(d) for d in op.reduction_dims.get_values()]
-        spread = cast(AnyVector, result).get_shape()[-1] > 1
-        restored = _reduces_nothing(op) and _restored(op) is not None
-        return rank - 1 in dims and spread and not restored and not _of_rows_alike(op)
-    if isinstance(op, tpu.ReduceIndexOp):
-        shape = cast(AnyVector, op.operands[0].type).get_shape()
-        return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
-    if isinstance(op, tpu.MatmulOp):
-        # Matrices by vectors, and vectors by vectors, are a product and a sum over lanes.
-        numbers = op.dimension_numbers
-        columns = numbers is None or numbers.lists()[3]
-        return not columns and cast(AnyVector, op.results[0].type).get_shape()[-1:] > (1,)
-    if isinstance(op, vector.ShapeCastOp):
-        # Reshapes that follow each other are one.
-        start = reshaped_from(op)
-        if start is None:
-            return False
-        source = list(cast(AnyVector, start.type).get_shape())
-        result = list(cast(AnyVector, op.results[0].type).get_shape())
-        column = len(source) > 1 and source[-1] == 1 and bool(result) and result[-1] > 1
-        alike = source[:-1] == result and kept_once(start)[0]
-        return column and not joins_lanes(source, result) and _restored(op) is None and not alike
-    return False
+        lanes = len(cast(AnyVector, op.source.type).get_shape()) - 1
+        reduced = lanes in dims and lanes - 1 not in dims
+        return reduced and self.replications.of(op.source).sublanes is True
 
 
 def _restored(op: Operation) -> SSAValue | None:
@@ -149,14 +158,6 @@ def _restored(op: Operation) -> SSAValue | None:
         if value.type == op.results[0].type:
             return value
     return None
-
-
-def _of_rows_alike(op: vector.MultiReductionOp) -> bool:
-    """Whether `op` reduces the lanes, and not the rows, of a vector that is replicated over the
-    sublanes: its result is replicated, too."""
-    dims = [int(d) for d in op.reduction_dims.get_values()]
-    lanes = len(cast(AnyVector, op.source.type).get_shape()) - 1
-    return lanes in dims and lanes - 1 not in dims and kept_once(op.source)[0]
 
 
 def _reduces_nothing(op: vector.MultiReductionOp) -> bool:

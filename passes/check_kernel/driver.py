@@ -9,7 +9,9 @@ can lower it) and `_REFERENCE` (only the TPU compiler refuses it); `check_kernel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, cast
 
 from xdsl.context import Context
@@ -32,9 +34,9 @@ from pallasite.dialects.types import element_type
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.absent import ABSENT_RULES
 from pallasite.passes.check_kernel.accesses import ACCESS_REFERENCE_RULES, ACCESS_RULES
-from pallasite.passes.check_kernel.begun_lanes import begun_at_one_lane
-from pallasite.passes.check_kernel.carried import carried_flat
-from pallasite.passes.check_kernel.carried_splats import check_carried_splats
+from pallasite.passes.check_kernel.carried_layouts import carried_layouts
+from pallasite.passes.check_kernel.carried_offsets import carried_offsets
+from pallasite.passes.check_kernel.carried_replication import check_carried_replication
 from pallasite.passes.check_kernel.casts import CAST_RULES, ROUNDING_RULES
 from pallasite.passes.check_kernel.columns import check_columns
 from pallasite.passes.check_kernel.control import (
@@ -45,20 +47,21 @@ from pallasite.passes.check_kernel.control import (
 from pallasite.passes.check_kernel.elements import check_element, check_held, check_size
 from pallasite.passes.check_kernel.extrema import EXTREMUM_RULES
 from pallasite.passes.check_kernel.grid import check_core_axes
-from pallasite.passes.check_kernel.index_reductions import index_reduction, packed_extremum
 from pallasite.passes.check_kernel.loops import loop_to_the_only_step, signed_counter
-from pallasite.passes.check_kernel.mask_rows import ROW_MASK_RULES
 from pallasite.passes.check_kernel.masks import MASK_RULES
 from pallasite.passes.check_kernel.memory import check_memory
 from pallasite.passes.check_kernel.products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
 from pallasite.passes.check_kernel.refs import REF_REFERENCE_RULES, REF_RULES, check_scratch
-from pallasite.passes.check_kernel.renamed import RepeatedByBranches, renamed_by_branches
+from pallasite.passes.check_kernel.renamed_registers import RepeatedByBranches, renamed_by_branches
+from pallasite.passes.check_kernel.replicated_masks import replicated_masks
+from pallasite.passes.check_kernel.replicated_reductions import replicated_reductions
+from pallasite.passes.check_kernel.replication import Replications
 from pallasite.passes.check_kernel.reshapes import reshape_rule
 from pallasite.passes.check_kernel.rotations import rotation_along_lanes, strided_rotation
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.scalars import SCALAR_RULES
 from pallasite.passes.check_kernel.settings import check_settings
-from pallasite.passes.check_kernel.slices import begun_lanes_rule, slice_rule
+from pallasite.passes.check_kernel.slices import slice_offset_rule, slice_rule
 from pallasite.passes.check_kernel.strides import stride_rule
 from pallasite.passes.check_kernel.subcores import check_subcores
 from pallasite.passes.check_kernel.transfers import TRANSFER_REFERENCE_RULES, TRANSFER_RULES
@@ -83,18 +86,43 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     kernel = describe_kernel(func)
     check_memory(module, kernel, target, allow_beyond_reference=allow_beyond_reference)
     _check_index_maps(module, kernel)
+    check_scratch(kernel)
     # Later forms hold register operations, which their own verifiers check.
     logical = form_of(module) in ("mosaic", "dma")
-    as_reference = logical and not allow_beyond_reference
-    rules = [_RULES] * logical + [_REFERENCE] * as_reference
-    if logical:
-        rules.append({tpu.IterationBoundOp: (grid_dimensions(kernel),)})
-    check_scratch(kernel)
-    if as_reference:
-        rules.append({scf.IfOp: (RepeatedByBranches(func).check,)})
-        check_core_axes(kernel, target)
-        check_windows(module, kernel)
-        check_carried_splats(func)
+    if not logical or allow_beyond_reference:
+        _check_operations(func, [*_own_rules(kernel)] if logical else [], target)
+        return
+    check_core_axes(kernel, target)
+    check_windows(module, kernel)
+    known = Replications(func, target)
+    check_carried_replication(func, known)
+    _check_operations(func, [*_own_rules(kernel), *_reference_rules(func, known, target)], target)
+    check_operand_floats(module, func)
+    # Last: a rule about the operation itself gives a better message than one about the layout of
+    # its operand.
+    check_columns(func, target, known)
+
+
+def _own_rules(kernel: Kernel) -> list[RuleTable]:
+    """The rules of the operations of `kernel` that no pass can make legal."""
+    return [_RULES, {tpu.IterationBoundOp: (grid_dimensions(kernel),)}]
+
+
+def _reference_rules(func: FuncOp, known: Replications, target: Target) -> list[RuleTable]:
+    """The rules of the reference for the operations of `func`, whose replicated vectors are
+    `known`."""
+    branches = (partial(renamed_by_branches, known), RepeatedByBranches(func).check)
+    return [
+        _REFERENCE,
+        replicated_reductions(known),
+        replicated_masks(known, target),
+        {scf.IfOp: branches},
+    ]
+
+
+def _check_operations(func: FuncOp, rules: Sequence[RuleTable], target: Target) -> None:
+    """Applies `rules` to the operations of `func` in order, and refuses elements and vectors that
+    registers cannot hold."""
     for op in operations(func):
         for result in op.results:
             if isinstance(result.type, VectorType):
@@ -105,11 +133,6 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
                 rule(op, target)
     # After the operations: their messages about an element type name the operation.
     _check_operands(func)
-    if as_reference:
-        check_operand_floats(module, func)
-        # Last: a rule about the operation itself gives a better message than one about the layout
-        # of its operand.
-        check_columns(func, target)
 
 
 def _check_operands(func: FuncOp) -> None:
@@ -179,7 +202,7 @@ _RULES = _merged(
     {
         ReturnOp: (_returned,),
         tpu.DynamicRotateOp: (rotation_along_lanes,),
-        tpu.MemrefSliceOp: (begun_lanes_rule,),
+        tpu.MemrefSliceOp: (slice_offset_rule,),
     },
 )
 _REFERENCE = _merged(
@@ -187,7 +210,6 @@ _REFERENCE = _merged(
     EXTREMUM_RULES,
     ACCESS_REFERENCE_RULES,
     MASK_RULES,
-    ROW_MASK_RULES,
     ABSENT_RULES,
     SCALAR_RULES,
     CAST_RULES,
@@ -197,10 +219,8 @@ _REFERENCE = _merged(
     CONTROL_REFERENCE_RULES,
     {
         tpu.DynamicRotateOp: (strided_rotation,),
-        tpu.ReduceIndexOp: (index_reduction,),
-        vector.MultiReductionOp: (packed_extremum,),
-        scf.ForOp: (carried_flat, begun_at_one_lane, signed_counter, loop_to_the_only_step),
-        scf.IfOp: (carried_flat, begun_at_one_lane, renamed_by_branches),
+        scf.ForOp: (carried_layouts, carried_offsets, signed_counter, loop_to_the_only_step),
+        scf.IfOp: (carried_layouts, carried_offsets),
         vector.ExtractStridedSliceOp: (stride_rule,),
         vector.ShapeCastOp: (reshape_rule,),
         tpu.MemrefSliceOp: (slice_rule,),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, Signedness
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
@@ -35,7 +35,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.dialects.walking import of_kind, operations_of
 from pallasite.layouts.tiling import Tiling, infer_tiling
-from pallasite.passes.check_kernel.staged import staged
+from pallasite.passes.check_kernel.arrays_in_vmem import arrays_in_vmem
 from pallasite.passes.check_kernel.unread import unread
 from pallasite.targets import Target
 
@@ -180,7 +180,7 @@ def _held(
     owners: dict[str, _Owners] = {"vmem": [], "smem": []}
     outside: dict[str, _Owners] = {"vmem": []}
     call = call_of(module)
-    found = staged(kernel, call, target, limit)
+    found = arrays_in_vmem(kernel, call, target, limit)
     for number, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
         title = partial(_window_title, kernel, call, number, _copies(window))
         place = outside if number in found else owners
@@ -228,7 +228,7 @@ def _window_semaphores(module: ModuleOp, kernel: Kernel, target: Target, limit: 
     if form_of(module) != "mosaic":
         return 0
     call, single = call_of(module), all(size == 1 for size in kernel.grid or ())
-    found = staged(kernel, call, target, limit)
+    found = arrays_in_vmem(kernel, call, target, limit)
     inputs = len(kernel.operands) - (len(call.results) if call is not None else 0)
     total = 0
     copied = bool(found or kernel.prefetch)
@@ -363,12 +363,12 @@ def _first_line(value: SSAValue) -> SourceLocation | None:
     return None
 
 
-def _scoped(blocks: Any, space: str, target: Target) -> _Owners:
+def _scoped(blocks: Iterable[Block], space: str, target: Target) -> _Owners:
     """The buffers in the memory `space` allocated in `blocks` and in that nested scope which needs
     most."""
     here: _Owners = []
     deepest: _Owners = []
-    for block in cast(list[Block], blocks):
+    for block in blocks:
         for op in operations_of(block):
             if type(op) is memref.AllocaOp and _static(op):
                 owners: dict[str, _Owners] = {space: []}

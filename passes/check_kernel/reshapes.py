@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import Any, cast
+from typing import cast
 
 from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import refusal
-from pallasite.dialects.types import AnyVector, bit_width
+from pallasite.dialects.types import AnyVector, bit_width, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.lane_offsets import lane_offset
+from pallasite.passes.check_kernel.lane_offsets import LaneOffsets
 from pallasite.targets import Target
 
 _LOADS = (tpu.VectorLoadOp, vector.LoadOp)
@@ -84,7 +84,8 @@ def _check_spread(op: vector.ShapeCastOp, source: SSAValue, target: Target) -> N
             f"{target.name} spreads lanes of {bits} bits over sublanes within one register only",
             "cast to a 32-bit type first, and the result back",
         )  # fmt: skip
-    begins, rows = lane_offset(source), SUBLANES * packing(bits)
+    begins = (LaneOffsets(target).of(source) or 0) % LANES
+    rows = SUBLANES * packing(bits)
     new = cast(AnyVector, op.results[0].type).get_shape()
     if _before_ones(new):
         return
@@ -195,21 +196,15 @@ def _with_memory(source: SSAValue, op: vector.ShapeCastOp) -> bool:
     """
     result = op.results[0]
     if len(cast(AnyVector, result.type).get_shape()) == 1:
-        load: Any = source.owner
-        return (
-            isinstance(load, _LOADS)
-            and source.has_one_use()
-            and _is_whole(load.base.type, source.type)
-        )
+        load = source.owner
+        if not isinstance(load, _LOADS) or not source.has_one_use():
+            return False
+        return shape_of(load.base.type) == shape_of(source.type)
     if not result.has_one_use():
         return False
     (use,) = result.uses
-    store: Any = use.operation
-    return isinstance(store, _STORES) and _is_whole(store.base.type, result.type)
-
-
-def _is_whole(ref: Any, value: Any) -> bool:
-    return tuple(ref.get_shape()) == tuple(value.get_shape())
+    store = use.operation
+    return isinstance(store, _STORES) and shape_of(store.base.type) == shape_of(result.type)
 
 
 def _by_slices(old: Sequence[int], new: Sequence[int]) -> str:

@@ -140,7 +140,7 @@ def _rows_of_slice_fit(op: tpu.MemrefSliceOp, array: Array, cut: _Cut, step: int
     return _rows_fit(cut, tile, step, per_word) and not _ends_in_small_tile(op, cut, tile)
 
 
-def begun_lanes_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
+def slice_offset_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
     """Refuses slices that begin within a register along the lanes, if no pass can rewrite their
     accesses as accesses to the array: strided ones, and those of a bitcast.
 

@@ -25,34 +25,34 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width
 from pallasite.passes.check_kernel.branch_registers import (
     COMPUTED,
-    Known,
+    BranchRegisters,
     grid_of,
-    is_constant,
-    lie_alike,
-    registers,
 )
+from pallasite.passes.check_kernel.constants import is_constant
+from pallasite.passes.check_kernel.replication import Replications
 from pallasite.passes.equal_values import EarlierValues, equal_values
 from pallasite.targets import Target
 
 _MOST_REGISTERS = 4096
 
 
-def renamed_by_branches(op: scf.IfOp, target: Target) -> None:
-    """Refuses results with a register that differs between the sides, and is computed on none."""
+def renamed_by_branches(known: Replications, op: scf.IfOp, target: Target) -> None:
+    """Refuses results with a register that differs between the sides, and is computed on none;
+    `known` says which vectors are replicated."""
     if len(op.regions) < 2 or not all(region.blocks for region in op.regions):
         return
     ends = [region.block.last_op for region in op.regions]
     for number, result in enumerate(op.results):
         if not isinstance(result.type, VectorType) or not _is_judged(result):
             continue
-        ways = [end.operands[number] for end in ends if end is not None]
+        yielded = [end.operands[number] for end in ends if end is not None]
         # If neither value is made inside, MLIR makes a selection of whole vectors, which is legal.
-        if len(ways) < 2 or not any(_is_inside(way, op) and not is_constant(way) for way in ways):
+        if len(yielded) < 2 or not any(_is_computed_in(op, value) for value in yielded):
             continue
-        if not lie_alike(ways[0], ways[1], target) or equal_values(*ways):
+        of_branch = BranchRegisters(op, target, known)
+        if not of_branch.lie_alike(yielded[0], yielded[1]) or equal_values(*yielded):
             continue
-        known: Known = {}
-        first, second = (registers(way, op, known, target) for way in ways)
+        first, second = map(of_branch.registers, yielded)
         if np.any((first != COMPUTED) & (second != COMPUTED) & (first != second)):
             raise refusal(
                 op, "renamed-registers",
@@ -81,13 +81,13 @@ class RepeatedByBranches:
             return
         ends = [region.block.last_op for region in op.regions]
         for number, result in enumerate(op.results):
-            ways = [end.operands[number] for end in ends if end is not None]
-            if not isinstance(result.type, VectorType) or len(ways) < 2:
+            yielded = [end.operands[number] for end in ends if end is not None]
+            if not isinstance(result.type, VectorType) or len(yielded) < 2:
                 continue
             # If neither is computed again, MLIR makes a selection of whole vectors, which is legal.
-            if not any(_is_inside(way, op) and not is_constant(way) for way in ways):
+            if not any(_is_computed_in(op, value) for value in yielded):
                 continue
-            before = [self._before(way, op) for way in ways]
+            before = [self._before(value, op) for value in yielded]
             if None not in before and not equal_values(*cast("list[SSAValue]", before)):
                 raise refusal(
                     op, "repeated-values",
@@ -111,6 +111,10 @@ class RepeatedByBranches:
 
 def _is_judged(value: SSAValue) -> bool:
     return bit_width(value.type) in (32, 16, 8, 4) and prod(grid_of(value)) <= _MOST_REGISTERS
+
+
+def _is_computed_in(op: scf.IfOp, value: SSAValue) -> bool:
+    return _is_inside(value, op) and not is_constant(value)
 
 
 def _is_inside(value: SSAValue, op: scf.IfOp) -> bool:

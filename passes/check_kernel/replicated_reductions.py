@@ -1,6 +1,6 @@
 """Refuses maxima, minima, argmax and argmin of replicated vectors, on which the TPU compiler fails.
 
-It keeps some vectors replicated over the sublanes or lanes of a register (`kept_once.py`). An
+It keeps some vectors replicated over the sublanes or lanes of a register (`replication.py`). An
 argmax or argmin of one crashes if the reduced dimension is a leading one, neither rows nor lanes. A
 packed maximum or minimum along a replicated dimension is not implemented. Asked of libtpu 0.0.51
 for v4, v5e, v6e and v7x. Our own lowering can do both, so `--allow-beyond-reference` lifts the
@@ -9,20 +9,31 @@ refusals.
 
 from __future__ import annotations
 
+from functools import partial
+
 from xdsl.dialects.builtin import VectorType
 
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, element_of, shape_of
 from pallasite.passes import two_values
-from pallasite.passes.check_kernel.kept_once import kept_once
+from pallasite.passes.check_kernel.replication import Replications
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
 
-def index_reduction(op: tpu.ReduceIndexOp, target: Target) -> None:
+def replicated_reductions(known: Replications) -> RuleTable:
+    """The rules of the reference for reductions, given which vectors are replicated."""
+    return {
+        tpu.ReduceIndexOp: (partial(_index_reduction, known),),
+        vector.MultiReductionOp: (partial(_packed_extremum, known),),
+    }
+
+
+def _index_reduction(known: Replications, op: tpu.ReduceIndexOp, target: Target) -> None:
     """Refuses an argmax or argmin along a leading dimension of a replicated vector."""
     rank = len(op.input.type.get_shape())
-    if op.axis.value.data >= rank - 2 or not any(kept_once(op.input)):
+    if op.axis.value.data >= rank - 2 or not any(known.of(op.input)):
         return
     raise refusal(
         op, "index-reduction", f"cannot reduce dimension {op.axis.value.data} of {op.input.type} "
@@ -34,7 +45,7 @@ def index_reduction(op: tpu.ReduceIndexOp, target: Target) -> None:
     )  # fmt: skip
 
 
-def packed_extremum(op: vector.MultiReductionOp, target: Target) -> None:
+def _packed_extremum(known: Replications, op: vector.MultiReductionOp, target: Target) -> None:
     """Refuses a maximum or minimum of 16-bit floats along a dimension in which they are replicated,
     on targets that compute it packed."""
     kind = two_values.kind_of(op)
@@ -43,8 +54,8 @@ def packed_extremum(op: vector.MultiReductionOp, target: Target) -> None:
         return
     shape = shape_of(op.source.type)
     dims = [int(d) - len(shape) + 2 for d in op.reduction_dims.get_values()]
-    once = kept_once(op.source)
-    if any(d >= 0 and shape[d - 2] > 1 and once[d] for d in dims):
+    replicated = known.of(op.source)
+    if any(d >= 0 and shape[d - 2] > 1 and replicated[d] for d in dims):
         raise refusal(
             op, "reduced-copies", f"cannot reduce {op.source.type} along dimensions in which it is "
             "the same everywhere",

@@ -1,7 +1,7 @@
 """Refuses loops and branches that carry vectors of rank 1 in different layouts.
 
 A vector of rank 1 may be packed as memory holds it (each register filled row by row), or be a row
-or a column of a vector of higher rank (`flat_places.py`). The TPU compiler gives a result of
+or a column of a vector of higher rank (`row_layouts.py`). The TPU compiler gives a result of
 `scf.for` or `scf.if` one layout and fails (`Invalid input layout`, or an abort) where a value in
 another one arrives (asked of libtpu 0.0.51); `scf.while` moves such values, as our own lowering
 does. Rows also have to lie in tiles with the same number of rows, and in the same row of the tile.
@@ -17,14 +17,15 @@ from pallasite.dialects import scf
 from pallasite.dialects.in_words import in_words
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
-from pallasite.passes.check_kernel.flat_places import COLUMN, PACKED, Places, Row
-from pallasite.passes.check_kernel.ways import arriving
+from pallasite.passes.check_kernel.arriving_values import values_arriving
+from pallasite.passes.check_kernel.flat_layouts import COLUMN, PACKED, Row
+from pallasite.passes.check_kernel.row_layouts import RowLayouts
 from pallasite.targets import Target
 
 
-def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
+def carried_layouts(op: scf.ForOp | scf.IfOp, target: Target) -> None:
     """Refuses a loop or branch of which a result of rank 1 gets values in different layouts."""
-    known = Places(target)
+    known = RowLayouts(target)
     for result in op.results:
         kind = result.type
         if not isinstance(kind, VectorType):
@@ -32,12 +33,12 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
         bits = bit_width(cast(AnyVector, kind))
         if len(kind.get_shape()) != 1 or bits == 1:
             continue
-        found = (known.of(value) for value in arriving(op, result.index))
-        places = list(dict.fromkeys(place for place in found if place is not None))
+        found = (known.of(value) for value in values_arriving(op, result.index))
+        layouts = list(dict.fromkeys(layout for layout in found if layout is not None))
         if bits == 32 and kind.get_shape() == (1,):
             # A single word in a column begins where all others do.
-            places = [place for place in places if place != COLUMN]
-        said = list(dict.fromkeys("row" if isinstance(p, Row) else p for p in places))
+            layouts = [layout for layout in layouts if layout != COLUMN]
+        said = list(dict.fromkeys("row" if isinstance(p, Row) else p for p in layouts))
         if len(said) > 1:
             raise refusal(
                 op, "carried-flat", f"{in_words(op)} carries a one-dimensional {kind} that is "
@@ -47,7 +48,7 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
                 "each, and a carried vector has one place",
                 _ADVICE,
             )  # fmt: skip
-        rows = [place for place in places if isinstance(place, Row)]
+        rows = [layout for layout in layouts if isinstance(layout, Row)]
         if not all(a.meets(b) for a in rows for b in rows):
             raise refusal(
                 op, "carried-flat", f"{in_words(op)} carries a one-dimensional {kind} that lies in "

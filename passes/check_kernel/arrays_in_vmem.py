@@ -27,7 +27,7 @@ _MOST_ORDERED = 5
 """Arrays of more dimensions are taken to be stored in the order that the kernel expects."""
 
 
-def staged(kernel: Kernel, call: Call | None, target: Target, limit: int) -> set[int]:
+def arrays_in_vmem(kernel: Kernel, call: Call | None, target: Target, limit: int) -> set[int]:
     """The numbers of the operands whose arrays are in VMEM beside the kernel's part of `limit`
     bytes."""
     if call is None or not target.copies_to_vmem:

@@ -7,10 +7,11 @@ from typing import cast
 
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
-from pallasite.dialects import arith, scf, vector
+from pallasite.dialects import scf
+from pallasite.passes.check_kernel.constants import first_varying
 
 
-def arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
+def values_arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
     """The values that result `index` may be: a loop's initial value, then what regions yield."""
     if isinstance(op, scf.ForOp):
         yield op.iter_args[index]
@@ -20,29 +21,25 @@ def arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
                 yield block.last_op.operands[index]
 
 
-def first_varying(values: Iterable[SSAValue]) -> SSAValue | None:
-    """The first of `values` that is no constant."""
-    free = (arith.ConstantOp, vector.BroadcastOp)
-    return next((v for v in values if not isinstance(v.owner, free)), None)
-
-
-def ways_to(value: SSAValue) -> list[SSAValue]:
+def values_arriving_in(value: SSAValue) -> list[SSAValue]:
     """The values that `value` may be, if it is a result of a loop or branch or an argument that a
     loop carries: a loop's initial value first. [] for other values."""
     if isinstance(value, BlockArgument):
         loop, index = value.owner.parent_op(), value.index - 1
-        return list(arriving(loop, index)) if isinstance(loop, scf.ForOp) and index >= 0 else []
+        return (
+            list(values_arriving(loop, index)) if isinstance(loop, scf.ForOp) and index >= 0 else []
+        )
     op = value.owner
     if not isinstance(op, scf.ForOp | scf.IfOp):
         return []
-    return list(arriving(op, cast(OpResult, value).index))
+    return list(values_arriving(op, cast(OpResult, value).index))
 
 
-def carried_from(value: SSAValue) -> SSAValue | None:
+def layout_source(value: SSAValue) -> SSAValue | None:
     """The value whose layout the TPU compiler gives to a loop's argument (the initial value), or to
     a result of a loop or branch (the first that is no constant).
 
     None for other values, and where all values that arrive are constant.
     """
-    ways = ways_to(value)
-    return next(iter(ways), None) if isinstance(value, BlockArgument) else first_varying(ways)
+    values = values_arriving_in(value)
+    return next(iter(values), None) if isinstance(value, BlockArgument) else first_varying(values)
