@@ -179,6 +179,12 @@ class Encoder:
                 return self._symbol(attribute)
             case UnitAttr():
                 return _bytes(code.UNIT)
+            case _:
+                return self._numeric(attribute)
+
+    def _numeric(self, attribute: Attribute) -> bytes | None:
+        """The binary encoding of a number or of an array of numbers; that of a location else."""
+        match attribute:
             case IntegerAttr():
                 return self._integer(attribute)
             case FloatAttr():
@@ -277,6 +283,12 @@ class Encoder:
                 return _bytes(code.COMPLEX, self.type(cast(Attribute, kind.element_type)))
             case TupleType():
                 return _bytes(code.TUPLE) + self._type_list(kind.types)
+            case _:
+                return self._shaped(kind)
+
+    def _shaped(self, kind: Attribute) -> bytes | None:
+        """The binary encoding of a type with a shape; that of a float type else."""
+        match kind:
             case MemRefType():
                 return self._memref(kind)
             case TensorType():
@@ -285,7 +297,7 @@ class Encoder:
                 if any(dim.value.data for dim in kind.scalable_dims):
                     return None
                 element = self.type(kind.element_type)
-                return _bytes(code.VECTOR) + _shape(kind.get_shape()) + varint(element)
+                return _bytes(TypeCode.VECTOR) + _shape(kind.get_shape()) + varint(element)
             case _:
                 float_code = _FLOAT_CODES.get(cast("type[AnyFloat]", type(kind)))
                 return None if float_code is None else _bytes(float_code)

@@ -58,20 +58,26 @@ def read_text(
     except Exception as error:
         # Upstream's parsers let some malformed text run into their own assumptions (wrong counts,
         # values out of range). Whatever a text does, the user is to get its place.
-        message = f"malformed text ({type(error).__name__}: {_sentence(str(error))})"
-        if "integer string conversion" in str(error):
-            message = f"a number has at most {sys.get_int_max_str_digits()} digits"
-        elif isinstance(error, OverflowError) and "float too large" in str(error):
-            message = "the number is too large for its type; infinity is written as its bits in hex"
-        elif isinstance(error, struct.error):
-            message = "a number does not fit into the type of its list"
-        elif isinstance(error, ValueError) and "is out of range for type" in str(error):
-            message = _sentence(str(error))
+        message = _what_is_malformed(error)
         raise ReadError("invalid-syntax", message, parser.source_location()) from error
     if len(module.body.blocks) != 1:
         message = f"'builtin.module': expected one block, got {len(module.body.blocks)}"
         raise VerifyError("invalid-operation", message, source_location(module))
     return module
+
+
+def _what_is_malformed(error: Exception) -> str:
+    """What is wrong with a text on which Python raises `error` inside xDSL's parser."""
+    said = str(error)
+    if "integer string conversion" in said:
+        return f"a number has at most {sys.get_int_max_str_digits()} digits"
+    if isinstance(error, OverflowError) and "float too large" in said:
+        return "the number is too large for its type; infinity is written as its bits in hex"
+    if isinstance(error, struct.error):
+        return "a number does not fit into the type of its list"
+    if isinstance(error, ValueError) and "is out of range for type" in said:
+        return _sentence(said)
+    return f"malformed text ({type(error).__name__}: {_sentence(said)})"
 
 
 def _syntax_error(error: ParseError) -> ReadError:

@@ -272,57 +272,78 @@ def _loaded(
     The rows must lie in one register, or, if elements are packed, in a few registers one below the
     other.
     """
+    rows = _rows_of_one_buffer(loads, stretch)
+    if rows is None:
+        return None
+    first = loads[0]
+    extent = cast(MemRefType[Attribute], first.base.type).get_shape()[-2]
+    span = _span(rows, wanted, extent)
+    if span is None:
+        return None
+
+    def build(place: Operation) -> SSAValue:
+        start = insert_before(arith.ConstantOp(IntegerAttr(span.start, IndexType())), place)
+        lead, columns = (1,) * (len(first.indices) - 2), wanted.get_shape()[-1]
+        kind = VectorType(wanted.element_type, (*lead, len(span), columns))
+        indices = [*first.indices[:-2], start, first.indices[-1]]
+        block = insert_before(vector.LoadOp(first.base, indices, kind), place)
+        if rows == list(span):
+            return _cast(block, wanted, place)
+        pick = _picked if bit_width(wanted) < 32 else _gathered
+        return _cast(pick(block, [row - span.start for row in rows], place), wanted, place)
+
+    return build
+
+
+def _rows_of_one_buffer(loads: Sequence[vector.LoadOp], stretch: _Stretch) -> list[int] | None:
+    """The row of each of `loads`, if these differ in their constant row only and read a buffer that
+    `stretch` does not write; else None."""
     first = loads[0]
     buffer, rank = buffer_of(first.base), len(first.indices)
-    if buffer is None or stretch.writes(buffer) or rank < 2:
+    if buffer is None or stretch.writes(buffer) or not stretch.loads.issuperset(loads):
         return None
-    if not stretch.loads.issuperset(loads):
+    if rank < 2 or len(shape_of(first.result.type)) != rank:
         return None
-    places = [[_place(i) for n, i in enumerate(op.indices) if n != rank - 2] for op in loads]
-    known = [constant_of(op.indices[-2]) for op in loads]
-    if any(op.base is not first.base for op in loads) or None in known:
-        return None
-    if any(place != places[0] for place in places) or len(shape_of(first.result.type)) != rank:
-        return None
-    rows = cast("list[int]", known)
+    rows: list[int] = []
+    places = [_place(i) for n, i in enumerate(first.indices) if n != rank - 2]
+    for op in loads:
+        row = constant_of(op.indices[-2])
+        elsewhere = [_place(i) for n, i in enumerate(op.indices) if n != rank - 2]
+        if op.base is not first.base or row is None or elsewhere != places:
+            return None
+        rows.append(row)
+    return rows
+
+
+def _span(rows: Sequence[int], wanted: VectorType[Attribute], extent: int) -> range | None:
+    """The rows, of `extent` in the buffer, to load at once for `rows` in their order: these alone
+    if they follow each other, else whole registers; None if they are too far apart."""
     low, high = min(rows), max(rows) + 1
     most = _register_rows(wanted)
     # Words are loaded from any rows. Packed rows are put together from few registers.
     reach = 1 if bit_width(wanted) == 32 else _REGISTERS
     if (high - 1) // most - low // most >= reach:
         return None
-    columns = wanted.get_shape()[-1]
-    extent = cast(MemRefType[Attribute], first.base.type).get_shape()[-2]
-    in_order = rows == list(range(low, high))
-    if not in_order:
-        # Rows that fit into one word would be unpacked for each other.
-        if 1 < packing(bit_width(wanted)) >= len(rows):
-            return None
-        low -= low % most
-        high = min(-(-high // most) * most, extent)
+    if list(rows) == list(range(low, high)):
+        return range(low, high)
+    # Rows that fit into one word would be unpacked for each other.
+    if 1 < packing(bit_width(wanted)) >= len(rows):
+        return None
+    return range(low - low % most, min(-(-high // most) * most, extent))
 
-    def build(place: Operation) -> SSAValue:
-        start = insert_before(arith.ConstantOp(IntegerAttr(low, IndexType())), place)
-        lead = (1,) * (rank - 2)
-        kind = VectorType(wanted.element_type, (*lead, high - low, columns))
-        indices = [*first.indices[:-2], start, first.indices[-1]]
-        block = insert_before(vector.LoadOp(first.base, indices, kind), place)
-        matrix = VectorType(wanted.element_type, (high - low, columns))
-        if in_order:
-            return _cast(block, matrix, place)
-        if bit_width(wanted) < 32:
-            return _cast(_picked(block, [row - low for row in rows], place), wanted, place)
-        gathered = tpu.GatherOp.create(
-            operands=[block],
-            result_types=[VectorType(wanted.element_type, (*lead, len(rows), columns))],
-            properties={
-                "indices": DenseArrayBase.from_list(i32, [row - low for row in rows]),
-                "dimension": IntegerAttr(rank - 2, i32),
-            },
-        )
-        return _cast(insert_before(gathered, place), wanted, place)
 
-    return build
+def _gathered(block: SSAValue, rows: Sequence[int], place: Operation) -> SSAValue:
+    """The given `rows` of the matrix `block` of 32-bit elements, by one gather."""
+    *lead, _, columns = shape_of(block.type)
+    gathered = tpu.GatherOp.create(
+        operands=[block],
+        result_types=[VectorType(element_type(block.type), (*lead, len(rows), columns))],
+        properties={
+            "indices": DenseArrayBase.from_list(i32, list(rows)),
+            "dimension": IntegerAttr(len(lead), i32),
+        },
+    )
+    return insert_before(gathered, place)
 
 
 def _picked(block: SSAValue, rows: Sequence[int], place: Operation) -> SSAValue:

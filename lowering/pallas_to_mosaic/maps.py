@@ -83,12 +83,9 @@ def affine_values(map: AffineMap, dims: Sequence[SSAValue], emit: Emit) -> list[
 
 
 def _affine(expr: AffineExpr, dims: Sequence[SSAValue], emit: Emit) -> SSAValue:
-    def constant(value: int) -> SSAValue:
-        return emit(arith.ConstantOp(IntegerAttr(value, i32)))
-
     match expr:
         case AffineConstantExpr():
-            return constant(expr.value)
+            return _constant(expr.value, emit)
         case AffineDimExpr():
             return dims[expr.position]
         case AffineBinaryOpExpr():
@@ -103,22 +100,39 @@ def _affine(expr: AffineExpr, dims: Sequence[SSAValue], emit: Emit) -> SSAValue:
         case AffineBinaryOpKind.Mul:
             return emit(arith.MuliOp(left, right))
         case AffineBinaryOpKind.Mod:
-            rest = emit(arith.RemSIOp(left, right))
-            if _is_natural(expr.lhs):
-                return rest
-            # The scalar core's remainder has the sign of the dividend.
-            negative = emit(arith.CmpiOp(rest, constant(0), "slt"))
-            return emit(arith.SelectOp(negative, emit(arith.AddiOp(rest, right)), rest))
-        case AffineBinaryOpKind.FloorDiv | AffineBinaryOpKind.CeilDiv:
-            if expr.kind is AffineBinaryOpKind.CeilDiv:
-                left = emit(arith.AddiOp(left, emit(arith.SubiOp(right, constant(1)))))
-            quotient = emit(arith.DivSIOp(left, right))
-            if _is_natural(expr.lhs):
-                return quotient
-            rest = emit(arith.RemSIOp(left, right))
-            negative = emit(arith.CmpiOp(rest, constant(0), "slt"))
-            below = emit(arith.SubiOp(quotient, constant(1)))
-            return emit(arith.SelectOp(negative, below, quotient))
+            return _floor_remainder(left, right, emit, natural=_is_natural(expr.lhs))
+        case AffineBinaryOpKind.FloorDiv:
+            return _floor_quotient(left, right, emit, natural=_is_natural(expr.lhs))
+        case AffineBinaryOpKind.CeilDiv:
+            less = emit(arith.SubiOp(right, _constant(1, emit)))
+            left = emit(arith.AddiOp(left, less))
+            return _floor_quotient(left, right, emit, natural=_is_natural(expr.lhs))
+
+
+def _constant(value: int, emit: Emit) -> SSAValue:
+    return emit(arith.ConstantOp(IntegerAttr(value, i32)))
+
+
+def _floor_remainder(left: SSAValue, right: SSAValue, emit: Emit, *, natural: bool) -> SSAValue:
+    """`left mod right` for a positive `right`, never negative; `natural`: `left` is not either."""
+    rest = emit(arith.RemSIOp(left, right))
+    if natural:
+        return rest
+    # The scalar core's remainder has the sign of the dividend.
+    negative = emit(arith.CmpiOp(rest, _constant(0, emit), "slt"))
+    return emit(arith.SelectOp(negative, emit(arith.AddiOp(rest, right)), rest))
+
+
+def _floor_quotient(left: SSAValue, right: SSAValue, emit: Emit, *, natural: bool) -> SSAValue:
+    """`left / right` for a positive `right`, rounded down; `natural`: `left` is not negative."""
+    quotient = emit(arith.DivSIOp(left, right))
+    if natural:
+        return quotient
+    # The scalar core rounds towards zero.
+    rest = emit(arith.RemSIOp(left, right))
+    negative = emit(arith.CmpiOp(rest, _constant(0, emit), "slt"))
+    below = emit(arith.SubiOp(quotient, _constant(1, emit)))
+    return emit(arith.SelectOp(negative, below, quotient))
 
 
 def _is_natural(expr: AffineExpr) -> bool:

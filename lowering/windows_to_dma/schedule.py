@@ -51,6 +51,33 @@ class _Turn:
     """Whether the next step's block differs from this one (meaningless at the last step)."""
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A step of the grid, as the loop counts it."""
+
+    number: Scalar
+    steps: Scalar
+    """How many steps there are."""
+    point: Point
+    not_first: Scalar
+    not_last: Scalar
+    first: Scalar
+    last: Scalar
+
+    @staticmethod
+    def of(build: ScalarBuilder, number: Scalar, steps: Scalar, point: Point) -> _Step:
+        """Step `number`, from 0, of `steps`, at `point` of the grid."""
+        return _Step(
+            number,
+            steps,
+            point,
+            not_first=build.differ(number, 0, "not_first"),
+            not_last=build.differ(number, build.sub(steps, 1), "not_last"),
+            first=build.equal(number, 0, "first"),
+            last=build.equal(number, build.sub(steps, 1), "last"),
+        )
+
+
 class Pipeline:
     """Writes prologue, loop and epilogue of a pipelined kernel, or of a `pallas.emit_pipeline`."""
 
@@ -85,7 +112,8 @@ class Pipeline:
         if known(steps) == 1:
             origin = (0,) * len(grid.bounds)
             slots: list[Scalar] = [0] * len(self.operands)
-            last_slots, _ = self._step(0, steps, origin, slots, fetch_slots)
+            only = _Step.of(build, 0, steps, origin)
+            last_slots, _ = self._step(only, slots, fetch_slots)
         else:
             last_slots = self._loop(steps, fetch_slots)
         final = tuple(build.sub(bound, 1) for bound in grid.bounds)
@@ -176,7 +204,8 @@ class Pipeline:
             ahead[n] = value
             value.name_hint = "fetch_slot"
         with build.within(block):
-            slots, ahead = self._step(step, steps, tuple(point), slots, ahead)
+            one = _Step.of(build, step, steps, tuple(point))
+            slots, ahead = self._step(one, slots, ahead)
             following = grid.after(build, tuple(point)) if carried else ()
             yielded = [following[axis] for axis in carried] + [slots[n] for n in slotted]
             yielded += [ahead[n] for n in fetch_slots]
@@ -209,12 +238,7 @@ class Pipeline:
         return self.build.any_of(self.build.differ(x, y) for x, y in zip(a, b, strict=True))
 
     def _step(
-        self,
-        step: Scalar,
-        steps: Scalar,
-        point: Point,
-        slots: Sequence[Scalar],
-        fetch_slots: dict[int, Scalar],
+        self, step: _Step, slots: Sequence[Scalar], fetch_slots: dict[int, Scalar]
     ) -> tuple[list[Scalar], dict[int, Scalar]]:
         """Writes one step: phases A to F of section 2.3.
 
@@ -222,52 +246,60 @@ class Pipeline:
         more than two buffers, by the number of the operand.
         """
         build = self.build
-        not_first = build.differ(step, 0, "not_first")
-        not_last = build.differ(step, build.sub(steps, 1), "not_last")
-        first = build.equal(step, 0, "first")
-        last = build.equal(step, build.sub(steps, 1), "last")
-        turns = [self._turn(o, point, s) for o, s in zip(self.operands, slots, strict=True)]
-        fetched = [t for t in turns if t.operand.fetched]
-        stored = [t for t in turns if t.operand.stored]
-        ahead: dict[int, Scalar] = {}
-        for n, t in enumerate(turns):
-            if not t.operand.fetched:
-                continue
-            if t.operand.buffers == 2:
-                self._when(t, build.both(not_last, t.leaves), self._fetch_next)
-            elif t.operand.buffers == 1:
-                self._when(t, build.either(first, t.came), self._fetch_here)
-            else:
-                ahead[n] = self._fetch_ahead(t, step, steps, point, fetch_slots[n])
-        for t in fetched:
-            self._when(t, build.either(first, t.came), self._wait_here)
+        turns = [self._turn(o, step.point, s) for o, s in zip(self.operands, slots, strict=True)]
+        ahead = self._fetch(step, turns, fetch_slots)
         for t in turns:
             with build.at(t.operand.location):
                 view = t.operand.body_view(build, t.slot)
             t.operand.argument.replace_all_uses_with(view)
-        self.body(self.grid.place(build, point))
-        departs = [build.either(last, t.leaves) for t in turns]
-        for t, departing in zip(turns, departs, strict=True):
-            if t.operand.stored:
-                self._when(t, departing, self._store_here)
-        for t in stored:
-            if t.operand.buffers == 2:
-                self._when(t, build.both(not_first, t.came), self._wait_previous)
+        self.body(self.grid.place(build, step.point))
+        departs = [build.either(step.last, t.leaves) for t in turns]
+        self._store(step, turns, departs)
         following = [build.select(d, t.other, t.slot) for t, d in zip(turns, departs, strict=True)]
         return following, ahead
 
-    def _fetch_ahead(
-        self, turn: _Turn, step: Scalar, steps: Scalar, point: Point, slot: Scalar
-    ) -> Scalar:
+    def _fetch(
+        self, step: _Step, turns: Sequence[_Turn], fetch_slots: dict[int, Scalar]
+    ) -> dict[int, Scalar]:
+        """What comes before the body: starts fetches, then waits for the blocks of this step.
+
+        Returns the slot of the next fetch of inputs with more than two buffers.
+        """
+        build = self.build
+        fetched = [(n, t) for n, t in enumerate(turns) if t.operand.fetched]
+        ahead: dict[int, Scalar] = {}
+        for n, t in fetched:
+            if t.operand.buffers == 2:
+                self._when(t, build.both(step.not_last, t.leaves), self._fetch_next)
+            elif t.operand.buffers == 1:
+                self._when(t, build.either(step.first, t.came), self._fetch_here)
+            else:
+                ahead[n] = self._fetch_ahead(t, step, fetch_slots[n])
+        for _, t in fetched:
+            self._when(t, build.either(step.first, t.came), self._wait_here)
+        return ahead
+
+    def _store(self, step: _Step, turns: Sequence[_Turn], departs: Sequence[Scalar]) -> None:
+        """What comes after the body: starts the stores of the blocks that leave their slots (of
+        which `departs` says so), then waits for those of the previous step."""
+        build = self.build
+        stored = [(t, d) for t, d in zip(turns, departs, strict=True) if t.operand.stored]
+        for t, departing in stored:
+            self._when(t, departing, self._store_here)
+        for t, _ in stored:
+            if t.operand.buffers == 2:
+                self._when(t, build.both(step.not_first, t.came), self._wait_previous)
+
+    def _fetch_ahead(self, turn: _Turn, step: _Step, slot: Scalar) -> Scalar:
         """For an input of N > 2 buffers: fetches for the step N - 1 steps ahead, if there is one
         and its block is new. Returns the slot of the next fetch."""
         build, operand = self.build, turn.operand
         distance = operand.buffers - 1
         with build.at(operand.location):
-            before = point
+            before = point = step.point
             for _ in range(distance):
                 before, point = point, self.grid.after(build, point)
-            exists = build.less(build.add(step, distance), steps)
+            exists = build.less(build.add(step.number, distance), step.steps)
             fetches = build.both(exists, self._moves(operand, before, point))
             return self._fetch_into(operand, fetches, point, slot)
 

@@ -78,34 +78,17 @@ def surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
         if not calls:
             return execute(self, *args)
         self.has_unordered_effects = True  # keeps JAX from going past us when called again
-        alone = next((item for item in self.keepalive if isinstance(item, Alone)), None)
-        if alone is not None:
-            try:
-                results = alone.run(self, args)
-            except Diagnostic as error:
-                raise as_jax_raises(error) from None
-            if results is not None:
-                return results
-        with ExitStack() as stack:
-            if calls[0].devices > 1:
-                # Devices of two executions of one program must not meet each other.
-                stack.enter_context(calls[0].executing)
-            for item in calls:
-                stack.enter_context(item.failures.executing())
-                if item.devices > 1:
-                    stack.enter_context(_alone(item))
+        results = _run_alone(self, args)
+        if results is not None:
+            return results
+        with _executing(calls):
             try:
                 out = execute(self, *args)
-                jax.block_until_ready(out)
-                for device in self._local_devices:
-                    if token := dispatch.runtime_tokens.output_runtime_tokens.get(device):
-                        token.block_until_ready()
+                _wait(self, out)
             except (jax.errors.JaxRuntimeError, ValueError) as error:
                 for device in self._local_devices:
                     dispatch.runtime_tokens.output_runtime_tokens.pop(device, None)
-                numbers = [int(number) for number in _MARK.findall(str(error))]
-                found = (item.failures.find(number) for number in numbers for item in calls)
-                known = next((failure for failure in found if failure is not None), None)
+                known = _kept(calls, str(error))
                 if known is None:
                     raise
                 raise as_jax_raises(known) from None
@@ -117,8 +100,49 @@ def surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _run_alone(program: Any, args: Sequence[Any]) -> Any:
+    """The results of a `program` that is a single kernel, which runs without XLA; None for
+    others."""
+    alone = next((item for item in program.keepalive if isinstance(item, Alone)), None)
+    if alone is None:
+        return None
+    try:
+        return alone.run(program, args)
+    except Diagnostic as error:
+        raise as_jax_raises(error) from None
+
+
+def _wait(program: Any, results: Any) -> None:
+    """Returns when the execution of `program` that gives `results` has ended."""
+    jax.block_until_ready(results)
+    for device in program._local_devices:
+        if token := dispatch.runtime_tokens.output_runtime_tokens.get(device):
+            token.block_until_ready()
+
+
+def _kept(calls: Sequence[KernelCall], message: str) -> BaseException | None:
+    """The failure of one of `calls` whose number is in the `message` with which XLA ended."""
+    numbers = [int(number) for number in _MARK.findall(message)]
+    found = (call.failures.find(number) for number in numbers for call in calls)
+    return next((failure for failure in found if failure is not None), None)
+
+
 @contextmanager
-def _alone(call: KernelCall) -> Generator[None]:
+def _executing(calls: Sequence[KernelCall]) -> Generator[None]:
+    """One execution of a program with `calls`, all of them on as many devices."""
+    with ExitStack() as stack:
+        if calls[0].devices > 1:
+            # Devices of two executions of one program must not meet each other.
+            stack.enter_context(calls[0].executing)
+        for call in calls:
+            stack.enter_context(call.failures.executing())
+            if call.devices > 1:
+                stack.enter_context(_on_all_devices(call))
+        yield
+
+
+@contextmanager
+def _on_all_devices(call: KernelCall) -> Generator[None]:
     """One execution of `call` on all devices; what it leaves, inputs and failures, goes with it."""
 
     def restart() -> None:
