@@ -25,9 +25,9 @@ from pallasite.dialects import make_context
 from pallasite.dialects.kernel_call import set_call
 from pallasite.frontend import hlo, stablehlo
 from pallasite.frontend.bytecode_reader import is_bytecode, read_bytecode
-from pallasite.frontend.calls import AS_TEXT, CallSite, first_of, pick, unpack
+from pallasite.frontend.calls import AS_TEXT, CallSite, first_of, may_call, pick, unpack
 from pallasite.frontend.other_bytecode import as_text, is_other_bytecode
-from pallasite.frontend.scan import Tokens
+from pallasite.frontend.scan import Tokens, scan
 from pallasite.frontend.text import read_text
 from pallasite.frontend.versions import is_serialized, upgrade
 
@@ -95,11 +95,12 @@ def _check_bare(call: int | None, name: str) -> None:
 def _find_calls(text: str, name: str) -> list[CallSite] | None:
     """The custom calls of a program, None for text that is no program."""
     if text.lstrip().startswith("HloModule"):
-        return hlo.find_calls(Tokens(text, name, angles=False))
+        return hlo.find_calls(Tokens(text, name, angles=False)) if may_call(text) else []
     if not any(mark in text for mark in stablehlo.DIALECTS):
         return None
-    tokens = Tokens(text, name, angles=True)
-    return stablehlo.find_calls(tokens) if stablehlo.is_program(tokens) else None
+    if not stablehlo.is_program(scan(text, name)):
+        return None
+    return stablehlo.find_calls(Tokens(text, name, angles=True)) if may_call(text) else []
 
 
 def _from_bytecode(data: bytes, name: str) -> ModuleOp:

@@ -11,17 +11,21 @@ from collections.abc import Collection, Iterator
 
 from pallasite.diagnostics import ReadError, SourceLocation
 
+_SPACE = r"(?: \s++ | //[^\n]*+ | /\*.*?\*/ )*+"
 _TOKEN = re.compile(
-    r"""
-      (?P<space>   \s++ | //[^\n]*+ | /\*.*?\*/ )
-    | (?P<string>  "(?:[^"\\]++|\\.)*+" )
-    | (?P<arrow>   -> )
-    | (?P<compare> [<>=]= )
-    | (?P<mark>    [()\[\]{}<>,:=] )
-    | (?P<word>    (?:[^\s()\[\]{}<>,:="/-]|-(?!>)|/(?![/*]))++ )
+    rf"""
+    {_SPACE}
+    (?: (?P<word>    (?:[^\s()\[\]{{}}<>,:="/-]|-(?!>)|/(?![/*]))++ )
+      | (?P<string>  "(?:[^"\\]++|\\.)*+" )
+      | (?P<arrow>   -> )
+      | (?P<compare> [<>=]= )
+      | (?P<mark>    [()\[\]{{}}<>,:=] )
+      | (?P<end>     \Z )
+    )
     """,
     re.VERBOSE | re.DOTALL,
 )
+_BLANK = re.compile(_SPACE, re.VERBOSE | re.DOTALL)
 MOST_DIGITS = 18
 """Longer numbers are no sizes of anything, and Python reads none of thousands of digits."""
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
@@ -39,6 +43,28 @@ class Token:
         self.end = start + len(text)
 
 
+def scan(text: str, name: str) -> Iterator[Token]:
+    """The tokens of `text` in order; `ReadError` where there is none in the file `name`."""
+    position = 0
+    while (match := _TOKEN.match(text, position)) is not None:
+        kind = match.lastgroup or "end"
+        if kind == "end":
+            return
+        piece = match[kind]
+        position = match.end()
+        yield Token(piece if kind == "mark" else kind, piece, position - len(piece))
+    blank = _BLANK.match(text, position)
+    start = position if blank is None else blank.end()
+    what = "a string that ends" if text[start] == '"' else "a token"
+    raise ReadError("syntax", f"expected {what}", _location(text, name, start))
+
+
+def _location(text: str, name: str, offset: int) -> SourceLocation:
+    """Line and column of a character of the text."""
+    line = text.count("\n", 0, offset) + 1
+    return SourceLocation(name, line, offset - text.rfind("\n", 0, offset))
+
+
 class Tokens:
     """The tokens of a file, with the ways to move among them. Positions count tokens.
 
@@ -49,20 +75,7 @@ class Tokens:
         self.text = text
         self.name = name
         self._closing = {k: v for k, v in _CLOSING.items() if angles or k != "<"}
-        self._tokens = list(self._scan())
-
-    def _scan(self) -> Iterator[Token]:
-        position, text = 0, self.text
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None:
-                what = "a string that ends" if text[position] == '"' else "a token"
-                raise self.error_at(position, f"expected {what}")
-            if match.lastgroup != "space":
-                piece = match[0]
-                kind = piece if match.lastgroup == "mark" else str(match.lastgroup)
-                yield Token(kind, piece, position)
-            position = match.end()
+        self._tokens = list(scan(text, name))
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -146,19 +159,12 @@ class Tokens:
     def location(self, index: int) -> SourceLocation:
         """Line and column of token `index`."""
         end = index >= len(self._tokens)
-        return self._location(len(self.text) if end else self._tokens[index].start)
+        offset = len(self.text) if end else self._tokens[index].start
+        return _location(self.text, self.name, offset)
 
     def error(self, index: int, message: str, code: str = "syntax") -> ReadError:
         """A diagnostic at token `index`."""
         return ReadError(code, message, self.location(index))
-
-    def error_at(self, offset: int, message: str) -> ReadError:
-        """A diagnostic at a character of the text."""
-        return ReadError("syntax", message, self._location(offset))
-
-    def _location(self, offset: int) -> SourceLocation:
-        line = self.text.count("\n", 0, offset) + 1
-        return SourceLocation(self.name, line, offset - self.text.rfind("\n", 0, offset))
 
 
 _ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)

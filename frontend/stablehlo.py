@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -18,7 +19,7 @@ from xdsl.parser import Parser
 
 from pallasite.dialects.kernel_call import BOOLEANS, EFFECTS, NAME
 from pallasite.frontend.calls import TARGET, CallSite, check_aliases
-from pallasite.frontend.scan import Tokens, unescape
+from pallasite.frontend.scan import Token, Tokens, unescape
 
 DIALECTS = ("stablehlo.", "mhlo.", "vhlo.")
 """What the names of a program's operations and attributes begin with."""
@@ -28,13 +29,20 @@ Value = tuple[int, int]
 """First token of an attribute's value, and the one after its last."""
 
 
-def is_program(tokens: Tokens) -> bool:
-    """Whether the text speaks of a StableHLO dialect outside strings, or names its operations."""
-    return any(
-        tokens.word(i).lstrip('"#!').startswith(DIALECTS)
-        for i in range(len(tokens))
-        if tokens.kind(i) == "word" or (tokens.kind(i) == "string" and tokens.kind(i + 1) == "(")
-    )
+def is_program(tokens: Iterable[Token]) -> bool:
+    """Whether the text speaks of a StableHLO dialect outside strings, or names its operations.
+
+    Takes `tokens` up to the first that tells.
+    """
+    quoted = False
+    for token in tokens:
+        if quoted and token.kind == "(":
+            return True
+        ours = token.text.lstrip('"#!').startswith(DIALECTS)
+        if ours and token.kind == "word":
+            return True
+        quoted = ours and token.kind == "string"
+    return False
 
 
 def find_calls(tokens: Tokens) -> list[CallSite]:

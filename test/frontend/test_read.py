@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pallasite import frontend
 from pallasite.diagnostics import ReadError, UsageError
 from pallasite.dialects.kernel_call import call_of
 from pallasite.frontend import read
@@ -257,7 +258,9 @@ def test_settings_may_lack_quotes_as_in_protocol_buffers() -> None:
          "no-kernel", "expected a custom call of @tpu_custom_call, found none", 0),
         ('HloModule m\nx = f32[8] custom-call(y), custom_call_target="tpu_custom_call", '
          "backend_config={}\n", "syntax", "undefined instruction y", 2),
-        (f"HloModule m\nx = f32[{LONG}] parameter(0)\n", "syntax", "expected a number", 2),
+        (f'HloModule m\nx = f32[{LONG}] parameter(0)\n'
+         'y = f32[8] custom-call(x), custom_call_target="tpu_custom_call"\n',
+         "syntax", "expected a number", 2),
         ('HloModule m\nx = f32[8] custom-call(), custom_call_target="tpu_custom_call", '
          f"output_to_operand_aliasing={{{{}}: ({LONG}, {{}})}}, backend_config={{}}\n",
          "syntax", "expected a number", 2),
@@ -273,6 +276,30 @@ def test_broken_programs(text: str, code: str, message: str, line: int) -> None:
     assert (caught.value.code, message in caught.value.message) == (code, True), caught.value
     assert caught.value.location is not None
     assert (caught.value.location.file, caught.value.location.line) == ("program.mlir", line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HloModule m\nx = f32[8] parameter(0)\n",
+        "module { %0 = stablehlo.add %a, %a : tensor<8xf32> }",
+    ],
+)
+def test_programs_without_calls_are_refused_unread(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long they are: only what tells their kind is read."""
+    monkeypatch.setattr(frontend, "Tokens", None)
+    with pytest.raises(ReadError) as caught:
+        read(text, "program.mlir")
+    assert caught.value.code == "no-kernel"
+
+
+def test_target_with_escaped_letters(data: Path) -> None:
+    text = (data / "two_calls.generic.stablehlo.mlir").read_text()
+    escaped = text.replace('"tpu_custom_call"', '"tpu\\5Fcustom\\5Fcall"')
+    assert "tpu_custom_call" not in escaped
+    assert call_of(read(escaped)) is not None
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "<html>", '{"a": 1}', "; ModuleID\n", " define i32"])
