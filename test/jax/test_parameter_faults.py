@@ -39,8 +39,12 @@ def on_cores(body: Any = copies, **given: Any) -> Any:
     return pl.kernel(body, out_type=OUT, **given)(X)
 
 
+def core_mesh() -> Any:
+    return pltpu.create_tensorcore_mesh("core", num_cores=1)
+
+
 def one_core(body: Any = copies) -> Any:
-    return on_cores(body, mesh=pltpu.create_tensorcore_mesh("core", num_cores=1))
+    return on_cores(body, mesh=core_mesh())
 
 
 def copies_its_part(index: Any) -> Any:
@@ -108,6 +112,7 @@ def waited_for(copy: Any, to: Any) -> Any:
 
 
 LIMIT = 64 * 2**20
+COST = {"flops": 2048, "transcendentals": 0, "bytes_accessed": 16384}
 FAULTS: dict[str, Fault] = {
     "a parameter of GPUs": (
         lambda: parameters(num_warps=4), "leave it out; pl.BlockSpec(", parameters, 2 * X,
@@ -123,6 +128,20 @@ FAULTS: dict[str, Fault] = {
     "a limit in words": (
         lambda: parameters(vmem_limit_bytes="64MB"), "vmem_limit_bytes=64 * 2**20",
         lambda: parameters(vmem_limit_bytes=LIMIT), 2 * X,
+    ),
+    "a cost that is a dictionary": (
+        lambda: call(scaled, X, cost_estimate=COST), "cost_estimate=pl.CostEstimate(flops=",
+        lambda: call(scaled, X, cost_estimate=pl.CostEstimate(**COST)), 2 * X,
+    ),
+    "a cost that is a number": (
+        lambda: jax.jit(lambda x: call(scaled, x, cost_estimate=8))(X),
+        "expected a pl.CostEstimate as cost_estimate, got int",
+        lambda: call(scaled, X, cost_estimate=pl.CostEstimate(**COST)), 2 * X,
+    ),
+    "a cost of a mesh that is a dictionary": (
+        lambda: on_cores(mesh=core_mesh(), cost_estimate=COST),
+        "cost_estimate=pl.CostEstimate(flops=",
+        lambda: on_cores(mesh=core_mesh(), cost_estimate=pl.CostEstimate(**COST)), X,
     ),
     "a name that is no text": (
         lambda: call(scaled, X, name=3), "name='rows'", lambda: call(scaled, X, name="rows"), 2 * X,

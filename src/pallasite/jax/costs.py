@@ -12,7 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from jax.experimental import pallas as pl
+
+from pallasite.diagnostics import Note, Unsupported
 from pallasite.jax.calls import KernelCall
+from pallasite.jax.places import calling_line
 
 UNKNOWN = -1.0
 """What XLA counts for a call that it knows nothing of."""
@@ -25,6 +29,27 @@ _CALLBACK = re.compile(
 """A place that calls back, in the text of a compiled program, and the number of the callback."""
 _NOT_COUNTED = ("transcendentals",)
 """Costs for which XLA counts nothing instead of `UNKNOWN`."""
+
+
+def check_estimate(params: dict[str, Any]) -> None:
+    """Raises `Unsupported` if the call of a kernel with `params` has an estimate of another kind.
+
+    JAX hashes it, or converts it, when it lowers the program, with messages that do not name it.
+    """
+    estimate = params.get("cost_estimate")
+    if estimate is None or isinstance(estimate, pl.CostEstimate):
+        return
+    raise Unsupported(
+        "cost-estimate",
+        f"expected a pl.CostEstimate as cost_estimate, got {type(estimate).__name__}",
+        calling_line(),
+        [
+            Note(
+                "write cost_estimate=pl.CostEstimate(flops=..., transcendentals=..., "
+                "bytes_accessed=...), whole numbers, or leave it out"
+            )
+        ],
+    )
 
 
 def counting_kernels(analyse: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -38,7 +38,12 @@ from pallasite.jax.alone import kept_with
 from pallasite.jax.call_faults import FAULTS_OF_OTHER_DEVICES, FAULTS_OF_OTHER_THREADS
 from pallasite.jax.callbacks import emit_callback
 from pallasite.jax.calls import Array, KernelCall, lowered_by_jax
-from pallasite.jax.costs import counting_kernels
+from pallasite.jax.costs import check_estimate, counting_kernels
+from pallasite.jax.derivatives import (
+    explain_jacobians,
+    explain_transposes,
+    explaining_derivatives,
+)
 from pallasite.jax.devices import answer_for_target
 from pallasite.jax.exported import (
     check_not_exported,
@@ -74,11 +79,7 @@ from pallasite.jax.source_lines import keep_source_lines
 from pallasite.jax.special_numbers import look_at_results
 from pallasite.jax.spellings import accept_old_spellings
 from pallasite.jax.subcore_addresses import check_addresses
-from pallasite.jax.tracing_errors import (
-    explain_tracing,
-    explaining_derivatives,
-    explaining_lowering,
-)
+from pallasite.jax.tracing_errors import explain_tracing, explaining_lowering
 from pallasite.jax.xla_products import round_products
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
@@ -105,6 +106,10 @@ def current() -> Settings | None:
     return _context.value
 
 
+def _simulating() -> bool:
+    return current() is not None
+
+
 def _rounds_products() -> bool:
     settings = current()
     return settings is not None and settings.products == "tpu"
@@ -115,28 +120,31 @@ def install() -> None:
     with _installing:
         if _installed.is_set():
             return
-        for primitive in (pallas_call.pallas_call_p, mpmd.mpmd_map_p, pallas_core.core_map_p):
+        calls = (pallas_call.pallas_call_p, mpmd.mpmd_map_p, pallas_core.core_map_p)
+        for primitive in calls:
             _mark_calls(primitive)
-            look_at_results(primitive, lambda: current() is not None)
+            look_at_results(primitive, _simulating)
+            explain_transposes(_simulating, primitive)
+        explain_jacobians(_simulating, calls)
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
         _replace_rule(mpmd.mpmd_map_p, _lower_mpmd_map)
         round_products(_rounds_products)
         partition_kernels(current, scope)
-        run_exported_programs(lambda: current() is not None, _replace_exported_calls)
+        run_exported_programs(_simulating, _replace_exported_calls)
         trace_kernels(current)
         keep_pipelines(current)
-        warn_of_lost_shares(lambda: current() is not None)
-        explain_tracing(lambda: current() is not None)
-        keep_source_lines(lambda: current() is not None)
-        pin_to_arrays(lambda: current() is not None)
-        take_tpu_branches(lambda: current() is not None)
+        warn_of_lost_shares(_simulating)
+        explain_tracing(_simulating)
+        keep_source_lines(_simulating)
+        pin_to_arrays(_simulating)
+        take_tpu_branches(_simulating)
         answer_for_target(current)
-        count_questions(lambda: current() is not None)
-        allow_traced_programs(lambda: current() is not None)
+        count_questions(_simulating)
+        allow_traced_programs(_simulating)
         check_not_serialized()
-        accept_old_spellings(lambda: current() is not None)
+        accept_old_spellings(_simulating)
         compiler: Any = pxla.UnloadedMeshExecutable
-        plain = without_tpu_options(compiler.from_hlo, lambda: current() is not None)
+        plain = without_tpu_options(compiler.from_hlo, _simulating)
         compile = surfacing_refusals(plain)
         compiler.from_hlo = staticmethod(kept_with(compile))
         executor: Any = pxla.ExecuteReplicated
@@ -158,6 +166,7 @@ def _mark_calls(primitive: Any) -> None:
             else:
                 TALLY.simulated += 1
                 params["interpret"] = Simulated(settings)
+            check_estimate(params)
         with explaining_derivatives(settings is not None, params):
             return bind(*args, **params)
 

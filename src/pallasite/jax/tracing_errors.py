@@ -30,7 +30,6 @@ from pallasite.jax.call_faults import (
     FAULTS_OF_CALLS,
     FAULTS_OF_GRIDS,
     FAULTS_OF_LOWERED_KERNELS,
-    FAULTS_OF_MAPPING,
     FAULTS_OF_MAPS,
     FAULTS_OF_STEPS,
 )
@@ -93,7 +92,7 @@ def _explained(
 
     @functools.wraps(function)
     def running(*args: Any, **options: Any) -> Any:
-        with _explaining(simulating, of_call, table=False):
+        with explaining(simulating, of_call, table=False):
             return function(*args, **options)
 
     return running
@@ -109,7 +108,7 @@ def _explain_kernels(simulating: Callable[[], bool]) -> None:
         def of_call(error: Exception) -> Diagnostic | None:
             return _wrong_parameters(error, grid, debug) or explain(error, debug)
 
-        with _explaining(simulating, of_call):
+        with explaining(simulating, of_call):
             return trace(kernel, debug, grid, *args, **options)
 
     @functools.wraps(call)
@@ -132,7 +131,7 @@ def _explain_maps(simulating: Callable[[], bool]) -> None:
         def of_map(error: Exception) -> Diagnostic | None:
             return _wrong_map(error, spec) or explain(error, faults=FAULTS_OF_MAPS)
 
-        with _explaining(simulating, of_map, table):
+        with explaining(simulating, of_map, table):
             return describe(spec, *args, **options)
 
     pallas_core.get_grid_mapping = describing
@@ -148,7 +147,7 @@ def _explain_meshes(simulating: Callable[[], bool]) -> None:
             def of_call(error: Exception) -> Diagnostic | None:
                 return _wrong_refs(error, len(refs), tuple(scratch), body) or explain(error)
 
-            with _explaining(simulating, of_call, table=False):
+            with explaining(simulating, of_call, table=False):
                 return body(*refs, **scratch)
 
         return running
@@ -182,18 +181,8 @@ def _explain_results(simulating: Callable[[], bool]) -> None:
 
 
 _KNOWN = FAULTS_OF_SUBCORES + FAULTS_OF_SHAPES + FAULTS + FAULTS_OF_LOOPS + FAULTS_OF_CALLS
-_CODE = "traced-kernel"
-
-
-@contextmanager
-def explaining_derivatives(simulating: bool, params: dict[str, Any]) -> Generator[None]:
-    """While a call of a kernel with `params` is traced, by transformations too."""
-
-    def of_call(error: Exception) -> Diagnostic | None:
-        return _no_derivative(error, params) or explain(error, faults=FAULTS_OF_MAPPING)
-
-    with _explaining(lambda: simulating, of_call, table=False):
-        yield
+CODE = "traced-kernel"
+"""The code of what these notes say."""
 
 
 @contextmanager
@@ -203,22 +192,22 @@ def explaining_lowering(
     faults: tuple[Fault, ...] = FAULTS_OF_LOWERED_KERNELS + FAULTS_OF_LIMITS,
 ) -> Generator[None]:
     """While JAX lowers a call of a kernel with `params`, in a simulation."""
-    (jaxpr, *_) = jaxprs = _jaxprs(params)
+    (jaxpr, *_) = jaxprs = kernels_of(params)
 
     def of_kernel(error: Exception) -> Diagnostic | None:
         return explain(error, jaxpr.debug_info, faults, jaxprs)
 
-    with _explaining(lambda: simulating, of_kernel, table=False):
+    with explaining(lambda: simulating, of_kernel, table=False):
         yield
 
 
-def _jaxprs(params: dict[str, Any]) -> list[Any]:
+def kernels_of(params: dict[str, Any]) -> list[Any]:
     """The kernels of a call."""
     return [params["jaxpr"]] if "jaxpr" in params else list(params["jaxprs"])
 
 
 @contextmanager
-def _explaining(
+def explaining(
     simulating: Callable[[], bool],
     of_call: Callable[[Exception], Diagnostic | None] = lambda error: None,
     table: bool = True,
@@ -227,7 +216,7 @@ def _explaining(
     try:
         yield
     except Exception as error:
-        told = any(f"[{_CODE}]" in note for note in getattr(error, "__notes__", ()))
+        told = any(f"[{CODE}]" in note for note in getattr(error, "__notes__", ()))
         if simulating() and not told:
             explanation = of_call(error) or (explain(error) if table else None)
             if explanation is not None:
@@ -259,7 +248,7 @@ def explain(
             whole = line_of_primitive(jaxprs, fault.primitive) or beginning(debug)
             whole = whole or said_in(error) or calling_line()
             where = whole if fault.primitive else place_in(frames) or whole
-            return Unsupported(_CODE, fault.rule, where, notes)
+            return Unsupported(CODE, fault.rule, where, notes)
     return None
 
 
@@ -281,7 +270,7 @@ def _wrong_parameters(error: Exception, grid: Any, debug: Any) -> Diagnostic | N
     if "keyword-only" in str(error):
         rule = "a kernel is called with refs, and with nothing by name"
         advice = [Note("bind what else it takes: functools.partial(kernel, name=value)")]
-    return Unsupported(_CODE, rule, beginning(debug) or calling_line(), advice)
+    return Unsupported(CODE, rule, beginning(debug) or calling_line(), advice)
 
 
 def _wrong_refs(
@@ -294,7 +283,7 @@ def _wrong_refs(
     if names:
         rule += f", and by name {', '.join(names)}"
     advice = [Note("give the kernel as many parameters; pytrees of operands are one")]
-    return Unsupported(_CODE, rule, beginning_of_function(body) or calling_line(), advice)
+    return Unsupported(CODE, rule, beginning_of_function(body) or calling_line(), advice)
 
 
 def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
@@ -314,7 +303,7 @@ def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
     advice = "take what is left as *_ where the map does not need it"
     if _takes_more(wrong, given):
         advice = "give the call a grid with these axes: grid=(n,)"
-    return Unsupported(_CODE, rule, beginning_of_function(wrong) or calling_line(), [Note(advice)])
+    return Unsupported(CODE, rule, beginning_of_function(wrong) or calling_line(), [Note(advice)])
 
 
 def _is_block(spec: Any) -> bool:
@@ -336,22 +325,6 @@ def _takes_more(function: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     return not _takes(function, count)
-
-
-def _no_derivative(error: Exception, params: dict[str, Any]) -> Diagnostic | None:
-    """Of a kernel that JAX's rules of differentiation give up on, often without a message."""
-    frames = list(frames_of(error.__traceback__))
-    if isinstance(error, Diagnostic) or not any(
-        file.endswith("interpreters/ad.py") for file, _, _ in frames
-    ):
-        return None
-    rule = "JAX derives no backward pass from a kernel, a forward derivative only from simple ones"
-    advice = [
-        Note("give the function that calls it a jax.custom_vjp, whose rules may call kernels"),
-        Note("where only jax.jvp is wanted, a jax.custom_jvp"),
-    ]
-    (jaxpr, *_) = _jaxprs(params)
-    return Unsupported(_CODE, rule, beginning(jaxpr.debug_info) or calling_line(), advice)
 
 
 def _is_wrong_call(error: Exception) -> bool:
