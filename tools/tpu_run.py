@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pallasite.arguments import DRIVERS
 from pallasite.diagnostics import (
     Diagnostic,
     ExecutionError,
@@ -107,7 +108,7 @@ def _add_machine_options(p: argparse.ArgumentParser) -> None:
         help="let transfers between the same two cores overtake each other",
     )  # fmt: skip
     p.add_argument(
-        "--driver", choices=("compiled", "reference"), default="compiled",
+        "--driver", choices=DRIVERS, default="compiled",
         help="execute the kernel as compiled Python code, or one operation at a time (default: "
         "compiled)",
     )  # fmt: skip

@@ -6,7 +6,8 @@ the call, or to the module that it is given (`pallasite.again`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from pallasite.dialects.kernel_call import Call
     from pallasite.interpreter.machine.grid_walk import GridWalk
+    from pallasite.interpreter.options import Options
     from pallasite.interpreter.run import Driver, Outcome
 
 
@@ -212,33 +214,85 @@ def simulate(
     Findings are not raised. `grid_walk` decides the order of the steps along parallel axes of the
     grid, from a seed, and is called for every step (forms `pallas` and `mosaic`).
     """
-    model = get_target(target)
-    wanted = arguments.checks(checks)
-    if driver not in ("compiled", "reference"):
-        raise UsageError("unknown-driver", f"expected compiled or reference, got {driver!r}")
-    devices, seed = arguments.devices(devices), arguments.seed(seed)
-    max_steps = arguments.limit(max_steps, "max_steps")
-    max_memory = arguments.limit(max_memory, "max_memory")
-    profile = arguments.flag(profile, "profile")
-    unordered = arguments.flag(unordered, "unordered")
-    inputs = arguments.array_list(inputs, "inputs" if devices == 1 else "inputs for each device")
     from pallasite.interpreter.options import Options
-    from pallasite.interpreter.run import execute, prepare
     from pallasite.lowering.pipelines import check_form
 
-    per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
+    get_target(target)
+    wanted = arguments.checks(checks)
+    arguments.driver(driver)
+    devices = arguments.devices(devices)
+    options = Options.of(
+        checks=wanted,
+        seed=arguments.seed(seed),
+        unordered=arguments.flag(unordered, "unordered"),
+        grid_walk=grid_walk,
+        max_steps=arguments.limit(max_steps, "max_steps"),
+        max_memory=arguments.limit(max_memory, "max_memory"),
+        profile=arguments.flag(profile, "profile"),
+    )
+    per_device = _for_each_device(inputs, devices)
+    check_form(arguments.module_of(module), form)
+    module = with_call(module, per_device[0] if per_device else (), results, aliases)
+    told = functools.partial(warn_before_run, checks=wanted)
+    kernel = _lowered(told, module, form, target, passes, allow_beyond_reference)
+    return _executed(kernel, per_device, options, target, driver)
+
+
+def _for_each_device(inputs: Sequence[Any], devices: int) -> Sequence[Sequence[Any]]:
+    """The inputs of each of the `devices`; those of a single one are not in a list of their own."""
+    if devices == 1:
+        return [arguments.array_list(inputs, "inputs")]
+    per_device = arguments.array_list(inputs, "inputs for each device")
     if len(per_device) != devices:
         raise UsageError(
             "device-count", f"expected inputs for {devices} devices, got {len(per_device)}"
         )
-    options = Options.of(
-        checks=wanted, seed=seed, unordered=unordered, grid_walk=grid_walk, max_steps=max_steps,
-        max_memory=max_memory, profile=profile,
-    )  # fmt: skip
-    check_form(arguments.module_of(module), form)
-    module = with_call(module, per_device[0] if per_device else (), results, aliases)
-    kernel = _lowered(module, form, target, passes, allow_beyond_reference, wanted)
-    usual = driver == "compiled" and max_memory is None and not profile
+    return per_device
+
+
+def _lowered(
+    tell: Tell,
+    module: ModuleOp,
+    form: str,
+    target: str,
+    passes: Sequence[ModulePass],
+    allow_beyond_reference: bool,
+) -> Lowered:
+    """`module` in `form`, from the cache if it is unchanged; tells its warnings either way."""
+    told: list[Diagnostic] = []
+
+    def make() -> Lowered:
+        def telling(advice: Diagnostic) -> None:
+            told.append(advice)
+            tell(advice)
+
+        kernel = lower_telling(
+            telling, module, form, target, passes=passes,
+            allow_beyond_reference=allow_beyond_reference,
+        )  # fmt: skip
+        return Lowered(kernel, tuple(told))
+
+    # Not cached with passes of the user, which may do anything.
+    beyond = arguments.flag(allow_beyond_reference, "allow_beyond_reference")
+    kept = (form, get_target(target), beyond)
+    kernel = make() if passes else lowered_once(module, kept, make)
+    for advice in kernel.advice[len(told) :]:
+        tell(advice)
+    return kernel
+
+
+def _executed(
+    kernel: Lowered,
+    per_device: Sequence[Sequence[Any]],
+    options: Options,
+    target: str,
+    driver: Driver,
+) -> Outcome:
+    """What a run of `kernel` gives, which keeps what the run prepared for the next one."""
+    from pallasite.interpreter.run import execute, prepare
+
+    model = get_target(target)
+    usual = driver == "compiled" and options.limits.memory is None and not options.profile
     with diagnosed("executing the module"):
         prepared = None
         if usual:
@@ -249,37 +303,6 @@ def simulate(
     if prepared is not None:
         kernel.prepared.append(prepared)
     return outcome
-
-
-def _lowered(
-    module: ModuleOp,
-    form: str,
-    target: str,
-    passes: Sequence[ModulePass],
-    allow_beyond_reference: bool,
-    checks: Collection[str],
-) -> Lowered:
-    """`module` in `form`, from the cache if it is unchanged; gives its warnings either way."""
-    told: list[Diagnostic] = []
-
-    def make() -> Lowered:
-        def tell(advice: Diagnostic) -> None:
-            told.append(advice)
-            warn_before_run(advice, checks)
-
-        kernel = lower_telling(
-            tell, module, form, target, passes=passes,
-            allow_beyond_reference=allow_beyond_reference,
-        )  # fmt: skip
-        return Lowered(kernel, tuple(told))
-
-    # Not cached with passes of the user, which may do anything.
-    beyond = arguments.flag(allow_beyond_reference, "allow_beyond_reference")
-    kept = (form, get_target(target), beyond)
-    kernel = make() if passes else lowered_once(module, kept, make)
-    for advice in kernel.advice[len(told) :]:
-        warn_before_run(advice, checks)
-    return kernel
 
 
 Array = NDArray[Any]

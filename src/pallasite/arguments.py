@@ -19,6 +19,7 @@ from pallasite.diagnostics import UsageError
 from pallasite.dialects.kernel import FORMS
 
 CHECKS = ("race", "init", "bounds", "sync")
+DRIVERS = ("compiled", "reference")
 MOST_DEVICES = 1 << 14
 """The most devices of a run: more than any slice of TPUs has."""
 
@@ -103,6 +104,13 @@ def checks(value: Any) -> tuple[str, ...]:
         if name not in (*CHECKS, "all"):
             raise UsageError("unknown-check", f"expected checks of {known}, got {name!r}")
     return CHECKS if "all" in wanted else tuple(dict.fromkeys(wanted))
+
+
+def driver(value: Any) -> str:
+    """The name of what executes a kernel: compiled code, or the reference interpreter."""
+    if value not in DRIVERS:
+        raise UsageError("unknown-driver", f"expected {' or '.join(DRIVERS)}, got {value!r}")
+    return value
 
 
 def array_list(value: Any, what: str) -> Sequence[Any]:
