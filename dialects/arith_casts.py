@@ -39,7 +39,7 @@ from pallasite.dialects.directives import ROUNDING_MODES, RoundingMode
 from pallasite.dialects.integers import unsigned, wrap
 
 
-def rounding_of(op: TruncFOp | ConvertFOp | ScalingTruncFOp) -> str:
+def rounding_of(op: _RoundingCast | ScalingTruncFOp) -> str:
     """How `op` rounds, by MLIR's name of the mode; raises a `VerifyException` if there is none."""
     number = 0 if op.roundingmode is None else op.roundingmode.value.data
     if not 0 <= number < len(ROUNDING_MODES):
@@ -90,6 +90,31 @@ class IntegerCast(Cast, HasFolderInterface, ABC):
         return (IntegerAttr(data, target, truncate_bits=True),)
 
 
+class _UnsignedCast(Cast, ABC):
+    """A cast of an integer without sign; `nneg` promises that its highest bit is not set."""
+
+    non_neg = opt_prop_def(UnitAttr, prop_name="nonNeg")
+    assembly_format = "$input (`nneg` $nonNeg^)? attr-dict `:` type($input) `to` type($result)"
+
+
+class _RoundingCast(Cast, ABC):
+    """A cast between floats that rounds to nearest even unless `roundingmode` says otherwise."""
+
+    FROM_KIND: ClassVar[str] = "float"
+    TO_KIND: ClassVar[str] = "float"
+    roundingmode = opt_prop_def(IntegerAttr[I32])
+    fastmath = opt_prop_def(FastMathFlagsAttr)
+    custom_directives = (RoundingMode,)
+    assembly_format = (
+        "$input custom<RoundingMode>($roundingmode) (`fastmath` `` $fastmath^)? attr-dict"
+        " `:` type($input) `to` type($result)"
+    )
+
+    def verify_(self) -> None:
+        super().verify_()
+        rounding_of(self)
+
+
 @irdl_op_definition
 class IndexCastOp(IntegerCast):
     """Converts between `index` and a signed integer."""
@@ -101,14 +126,12 @@ class IndexCastOp(IntegerCast):
 
 
 @irdl_op_definition
-class IndexCastUIOp(IntegerCast):
+class IndexCastUIOp(_UnsignedCast, IntegerCast):
     """Converts between `index` and an unsigned integer."""
 
     name = "arith.index_castui"
 
     SIGNED: ClassVar[bool] = False
-    non_neg = opt_prop_def(UnitAttr, prop_name="nonNeg")
-    assembly_format = "$input (`nneg` $nonNeg^)? attr-dict `:` type($input) `to` type($result)"
 
     def verify_(self) -> None:
         verify_index_cast(self.input.type, self.result.type)
@@ -153,13 +176,11 @@ class SIToFPOp(Cast):
 
 
 @irdl_op_definition
-class UIToFPOp(Cast):
+class UIToFPOp(_UnsignedCast):
     """The float nearest to an unsigned integer."""
 
     name = "arith.uitofp"
     TO_KIND: ClassVar[str] = "float"
-    non_neg = opt_prop_def(UnitAttr, prop_name="nonNeg")
-    assembly_format = "$input (`nneg` $nonNeg^)? attr-dict `:` type($input) `to` type($result)"
 
 
 @irdl_op_definition
@@ -171,14 +192,12 @@ class ExtSIOp(IntegerCast):
 
 
 @irdl_op_definition
-class ExtUIOp(IntegerCast):
+class ExtUIOp(_UnsignedCast, IntegerCast):
     """A wider integer with zeros above."""
 
     name = "arith.extui"
     SIGNED: ClassVar[bool] = False
     WIDENS: ClassVar[bool | None] = True
-    non_neg = opt_prop_def(UnitAttr, prop_name="nonNeg")
-    assembly_format = "$input (`nneg` $nonNeg^)? attr-dict `:` type($input) `to` type($result)"
 
 
 @irdl_op_definition
@@ -212,20 +231,11 @@ class ExtFOp(Cast):
 
 
 @irdl_op_definition
-class TruncFOp(Cast):
+class TruncFOp(_RoundingCast):
     """A narrower float, rounded to nearest even unless `roundingmode` says otherwise."""
 
     name = "arith.truncf"
-    FROM_KIND: ClassVar[str] = "float"
-    TO_KIND: ClassVar[str] = "float"
     WIDENS: ClassVar[bool | None] = False
-    roundingmode = opt_prop_def(IntegerAttr[I32])
-    fastmath = opt_prop_def(FastMathFlagsAttr)
-    custom_directives = (RoundingMode,)
-    assembly_format = (
-        "$input custom<RoundingMode>($roundingmode) (`fastmath` `` $fastmath^)? attr-dict"
-        " `:` type($input) `to` type($result)"
-    )
 
     def __init__(
         self,
@@ -240,29 +250,15 @@ class TruncFOp(Cast):
             properties={"roundingmode": roundingmode},
         )
 
-    def verify_(self) -> None:
-        super().verify_()
-        rounding_of(self)
-
 
 @irdl_op_definition
-class ConvertFOp(Cast):
+class ConvertFOp(_RoundingCast):
     """A float of the same width in another format."""
 
     name = "arith.convertf"
-    FROM_KIND: ClassVar[str] = "float"
-    TO_KIND: ClassVar[str] = "float"
-    roundingmode = opt_prop_def(IntegerAttr[I32])
-    fastmath = opt_prop_def(FastMathFlagsAttr)
-    custom_directives = (RoundingMode,)
-    assembly_format = (
-        "$input custom<RoundingMode>($roundingmode) (`fastmath` `` $fastmath^)? attr-dict"
-        " `:` type($input) `to` type($result)"
-    )
 
     def verify_(self) -> None:
         super().verify_()
-        rounding_of(self)
         verify_one_width(self.input.type, self.result.type)
 
 

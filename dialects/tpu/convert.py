@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float4E2M1FNType,
@@ -101,50 +103,50 @@ class LogisticOp(ElementwiseOp):
         check_inferred(self.result.type, self.input.type)
 
 
-@irdl_op_definition
-class FptosiOp(ElementwiseOp):
-    """A float rounded to a signed integer."""
-
-    name = "tpu.fptosi"
+class _FloatToIntegerOp(ElementwiseOp, ABC):
+    """A number made into one of the other kind, rounded as `rounding_mode` says."""
 
     input = operand(FLOAT_LIKE)
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(SIGNLESS_LIKE)
+
+
+@irdl_op_definition
+class FptosiOp(_FloatToIntegerOp):
+    """A float rounded to a signed integer."""
+
+    name = "tpu.fptosi"
 
     traits = traits_def(HasCanonicalForms())
 
 
 @irdl_op_definition
-class FptouiOp(ElementwiseOp):
+class FptouiOp(_FloatToIntegerOp):
     """A float rounded to an unsigned integer."""
 
     name = "tpu.fptoui"
 
-    input = operand(FLOAT_LIKE)
+
+class _IntegerToFloatOp(ElementwiseOp, ABC):
+    """A number made into one of the other kind, rounded as `rounding_mode` says."""
+
+    input = operand(SIGNLESS_LIKE)
     rounding_mode = prop_def(ROUNDING_MODE)
-    result = result_def(SIGNLESS_LIKE)
+    result = result_def(FLOAT_LIKE)
 
 
 @irdl_op_definition
-class SitofpOp(ElementwiseOp):
+class SitofpOp(_IntegerToFloatOp):
     """A signed integer as a float."""
 
     name = "tpu.sitofp"
 
-    input = operand(SIGNLESS_LIKE)
-    rounding_mode = prop_def(ROUNDING_MODE)
-    result = result_def(FLOAT_LIKE)
-
 
 @irdl_op_definition
-class UitofpOp(ElementwiseOp):
+class UitofpOp(_IntegerToFloatOp):
     """An unsigned integer as a float."""
 
     name = "tpu.uitofp"
-
-    input = operand(SIGNLESS_LIKE)
-    rounding_mode = prop_def(ROUNDING_MODE)
-    result = result_def(FLOAT_LIKE)
 
 
 @irdl_op_definition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 from typing import cast
 
@@ -39,20 +40,10 @@ from pallasite.dialects.tpu.types import SemaphoreType
 from pallasite.dialects.types import AnyMemRef, AnyVector, shape_of
 
 ZERO = IntegerAttr(0, 32)
-TRANSFER_FORMAT = (
-    "`source` `(` $source `:` type($source) `)` `target` `(` $target `:` type($target) `)`"
-    " (`source_semaphore` `(` $source_semaphore^ `:` type($source_semaphore) `)`)?"
-    " (`target_semaphore` `(` $target_semaphore^ `:` type($target_semaphore) `)`)?"
-    " (`device_id` `(` $device_id^ `)`)? (`core_id` `(` $core_id^ `)`)?"
-    " (`subcore_id` `(` $subcore_id^ `)`)? attr-dict"
-)
 
 
-@irdl_op_definition
-class EnqueueDmaOp(TpuOp):
-    """Starts a copy; its end credits the target semaphore, and the source one if it is remote."""
-
-    name = "tpu.enqueue_dma"
+class _TransferOp(TpuOp, ABC):
+    """A copy between two refs, by its ends: both operations of one spell the same."""
 
     source = operand(MEMREF)
     source_semaphore = optional_operand(ANY_SEMAPHORE)
@@ -65,7 +56,20 @@ class EnqueueDmaOp(TpuOp):
     strict_ordering = prop_def(BOOL_ATTR, default_value=FALSE)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = TRANSFER_FORMAT
+    assembly_format = (
+        "`source` `(` $source `:` type($source) `)` `target` `(` $target `:` type($target) `)`"
+        " (`source_semaphore` `(` $source_semaphore^ `:` type($source_semaphore) `)`)?"
+        " (`target_semaphore` `(` $target_semaphore^ `:` type($target_semaphore) `)`)?"
+        " (`device_id` `(` $device_id^ `)`)? (`core_id` `(` $core_id^ `)`)?"
+        " (`subcore_id` `(` $subcore_id^ `)`)? attr-dict"
+    )
+
+
+@irdl_op_definition
+class EnqueueDmaOp(_TransferOp):
+    """Starts a copy; its end credits the target semaphore, and the source one if it is remote."""
+
+    name = "tpu.enqueue_dma"
 
     def verify_(self) -> None:
         check_transfer_semaphores(self)
@@ -104,24 +108,12 @@ class WaitDma2Op(TpuOp):
 
 
 @irdl_op_definition
-class WaitDmaOp(TpuOp):
+class WaitDmaOp(_TransferOp):
     """Waits for one end of the copy that an `enqueue_dma` with the same operands started."""
 
     name = "tpu.wait_dma"
 
-    source = operand(MEMREF)
-    source_semaphore = optional_operand(ANY_SEMAPHORE)
-    target = operand(MEMREF)
-    target_semaphore = optional_operand(ANY_SEMAPHORE)
-    device_id = optional_operand(i32)
-    core_id = optional_operand(i32)
-    subcore_id = optional_operand(i32)
-    priority = prop_def(I32_ATTR, default_value=ZERO)
-    strict_ordering = prop_def(BOOL_ATTR, default_value=FALSE)
     wait_target = prop_def(BOOL_ATTR)
-
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = TRANSFER_FORMAT
 
     def verify_(self) -> None:
         waits_for_target = self.wait_target.value.data

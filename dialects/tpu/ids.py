@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+
 from xdsl.dialects.builtin import ArrayAttr, i32
 from xdsl.ir import Operation
 from xdsl.irdl import (
@@ -18,46 +20,41 @@ from pallasite.dialects.tpu.cores import TENSOR_CORE, declared_core, enclosing_f
 from pallasite.dialects.types import bit_width
 
 
+class _IdOp(TpuOp, ABC):
+    """A number that says where the kernel runs."""
+
+    result = result_def(i32)
+
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+
 @irdl_op_definition
-class DeviceIdOp(TpuOp):
+class DeviceIdOp(_IdOp):
     """The logical number of this device."""
 
     name = "tpu.device_id"
 
-    result = result_def(i32)
 
-    traits = traits_def(Pure())
-    assembly_format = "attr-dict `:` type($result)"
+class _SparseCoreIdOp(_IdOp, ABC):
+    """A number that only kernels of SparseCores have."""
+
+    def verify_(self) -> None:
+        check_sparse_core(self)
 
 
 @irdl_op_definition
-class CoreIdOp(TpuOp):
+class CoreIdOp(_SparseCoreIdOp):
     """The number of this SparseCore."""
 
     name = "tpu.core_id"
 
-    result = result_def(i32)
-
-    traits = traits_def(Pure())
-    assembly_format = "attr-dict `:` type($result)"
-
-    def verify_(self) -> None:
-        check_sparse_core(self)
-
 
 @irdl_op_definition
-class SubcoreIdOp(TpuOp):
+class SubcoreIdOp(_SparseCoreIdOp):
     """The number of this vector subcore."""
 
     name = "tpu.subcore_id"
-
-    result = result_def(i32)
-
-    traits = traits_def(Pure())
-    assembly_format = "attr-dict `:` type($result)"
-
-    def verify_(self) -> None:
-        check_sparse_core(self)
 
 
 @irdl_op_definition

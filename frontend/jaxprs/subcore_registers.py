@@ -263,16 +263,7 @@ def _bitcast(e: Equation) -> Result:
 
 @subcore_rule(subcore_primitives.pack_p)
 def _pack(e: Equation) -> Result:
-    return e.emit(
-        PackSubelementsOp(
-            operands=[e.operands()],
-            result_types=[e.result_type],
-            properties={
-                "positions": DenseArrayBase.from_list(i32, [0, 1]),
-                "pack_format": _format(e),
-            },
-        )
-    )
+    return e.emit(PackSubelementsOp.in_order(e.operands(), e.result_type, _format(e)))
 
 
 @subcore_rule(subcore_primitives.unpack_p)
@@ -282,12 +273,15 @@ def _unpack(e: Equation) -> Result:
             UnpackSubelementsOp(
                 operands=[e.operand(0)],
                 result_types=[e.result_type],
-                properties={"index": IntegerAttr(part, i32), "pack_format": _format(e)},
+                properties={
+                    "index": IntegerAttr(part, i32),
+                    "pack_format": PackFormatAttr(_format(e)),
+                },
             )
         )
         for part in range(2)
     ]
 
 
-def _format(e: Equation) -> PackFormatAttr:
-    return PackFormatAttr(PackFormat(e.params["format"].value))
+def _format(e: Equation) -> PackFormat:
+    return PackFormat(e.params["format"].value)
