@@ -29,7 +29,7 @@ class _Rules:
 
     declared: OpDef
     traits: Sequence[OpTrait]
-    own: Callable[[Any], None] | None
+    own: Callable[[Operation], None] | None
 
 
 @lru_cache(maxsize=1 << 10)
@@ -59,13 +59,13 @@ def keeps_rules(module: Operation) -> bool:
         return False
 
 
-def _holds(op: Operation, seen: set[Any]) -> bool:
+def _holds(op: Operation, seen: set[object]) -> bool:
     """Whether `op`, which ends a block or holds some, verifies, and so does what is inside."""
     op.verify(verify_nested_ops=False)
     return all(_block(block, seen) for region in op.regions for block in region.blocks)
 
 
-def _block(block: Block, seen: set[Any]) -> bool:
+def _block(block: Block, seen: set[object]) -> bool:
     inner, last = operations_of(block), block.last_op
     for op in inner:
         if op.parent is not block:
@@ -78,7 +78,7 @@ def _block(block: Block, seen: set[Any]) -> bool:
     return bool(inner)
 
 
-def _simple(op: Operation, seen: set[Any]) -> None:
+def _simple(op: Operation, seen: set[object]) -> None:
     """Verifies `op`, after which its block goes on."""
     rules = rules_of(type(op))
     if rules is None or any([type(operand) is ErasedSSAValue for operand in op._operands]):

@@ -17,12 +17,15 @@ from pallasite.tools.reporting import unreadable, unwritable
 
 if TYPE_CHECKING:
     from numpy.lib.npyio import NpzFile
+    from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
 
     from pallasite.interpreter.run import Outcome
 
+    Array = NDArray[Any]
 
-def load_arrays(path: str) -> list[Any]:
+
+def load_arrays(path: str) -> list[Array]:
     """The arrays `arr_0`, `arr_1`, ... of an `.npz` file."""
     import numpy as np
 
@@ -54,7 +57,7 @@ def _names(found: Sequence[str]) -> list[str]:
     return names
 
 
-def _member(archive: NpzFile, name: str) -> Any:
+def _member(archive: NpzFile, name: str) -> Array:
     try:
         array = archive[name]
     except ValueError as error:
@@ -73,7 +76,7 @@ def device_inputs(
     devices: int,
     seed: int = 0,
     max_memory: int | None = None,
-) -> list[list[Any]]:
+) -> list[list[Array]]:
     """The operands of each device: of the `.npz` file at `path`, else random ones."""
     from pallasite import api
 
@@ -86,7 +89,7 @@ def device_inputs(
     return [[part[device] for part in parts] for device in range(devices)]
 
 
-def split(array: Any, devices: int) -> list[Any]:
+def split(array: Array, devices: int) -> list[Array]:
     """The parts of `array` along axis 0, one per device; scalars go to every device."""
     if devices == 1:
         return [array]

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
     from pallasite.interpreter.run import Outcome
+    from pallasite.tools.array_files import Array
     from pallasite.tools.verify_each import Conditions
 
 
@@ -214,7 +215,7 @@ class Session:
             self.booleans = list(recorded.boolean_results)
         return module
 
-    def _inputs(self, module: ModuleOp) -> list[list[Any]]:
+    def _inputs(self, module: ModuleOp) -> list[list[Array]]:
         """The operands of each device."""
         from pallasite import arguments
 
@@ -223,7 +224,7 @@ class Session:
         return device_inputs(module, o.inputs, o.devices, o.seed, o.max_memory)
 
     def _simulate(
-        self, module: ModuleOp, inputs: list[list[Any]], conditions: Conditions | None = None
+        self, module: ModuleOp, inputs: list[list[Array]], conditions: Conditions | None = None
     ) -> Outcome:
         from pallasite.interpreter import run
         from pallasite.interpreter.options import Options
@@ -237,7 +238,7 @@ class Session:
         )  # fmt: skip
         return run.execute(module, inputs, options, target=get_target(o.target), driver=o.driver)
 
-    def _verify_each(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:
+    def _verify_each(self, module: ModuleOp, inputs: list[list[Array]]) -> Outcome:
         from pallasite.tools.verify_each import verify_each
 
         def simulate(lowered: ModuleOp, conditions: Conditions) -> Outcome:

@@ -12,7 +12,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from pallasite import arguments
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from pallasite.interpreter.machine.grid_walk import GridWalk
     from pallasite.interpreter.options import Options
     from pallasite.interpreter.run import Driver, Outcome
+
+Array = NDArray[Any]
+Inputs = Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
+"""The operands of a call in their order, or of several devices a sequence of them for each."""
+ResultType = tuple[Sequence[int], DTypeLike]
+"""Shape and element type of a result, for modules that do not record them."""
 
 
 def parse(
@@ -116,8 +122,8 @@ def lower_telling(
 
 def with_call(
     module: ModuleOp,
-    inputs: Sequence[Any],
-    results: Sequence[tuple[Sequence[int], Any]] | None = None,
+    inputs: Sequence[ArrayLike],
+    results: Sequence[ResultType] | None = None,
     aliases: Mapping[int, int] | None = None,
 ) -> ModuleOp:
     """`module` if it records its call (`tpu.call`), else a copy that records this one.
@@ -143,14 +149,14 @@ def with_call(
 
 def run(
     module: ModuleOp,
-    inputs: Sequence[Any],
+    inputs: Inputs,
     *,
     form: str = "tiles",
     target: str = DEFAULT_TARGET,
     checks: Iterable[str] = (),
     seed: int = 0,
     devices: int = 1,
-    results: Sequence[tuple[Sequence[int], Any]] | None = None,
+    results: Sequence[ResultType] | None = None,
     aliases: Mapping[int, int] | None = None,
     driver: Driver = "compiled",
     max_steps: int | None = None,
@@ -189,14 +195,14 @@ def run(
 
 def simulate(
     module: ModuleOp,
-    inputs: Sequence[Any],
+    inputs: Inputs,
     *,
     form: str = "tiles",
     target: str = DEFAULT_TARGET,
     checks: Iterable[str] = (),
     seed: int = 0,
     devices: int = 1,
-    results: Sequence[tuple[Sequence[int], Any]] | None = None,
+    results: Sequence[ResultType] | None = None,
     aliases: Mapping[int, int] | None = None,
     driver: Driver = "compiled",
     max_steps: int | None = None,
@@ -238,7 +244,7 @@ def simulate(
     return _executed(kernel, per_device, options, target, driver)
 
 
-def _for_each_device(inputs: Sequence[Any], devices: int) -> Sequence[Sequence[Any]]:
+def _for_each_device(inputs: Inputs, devices: int) -> Sequence[Sequence[ArrayLike]]:
     """The inputs of each of the `devices`; those of a single one are not in a list of their own."""
     if devices == 1:
         return [arguments.array_list(inputs, "inputs")]
@@ -283,7 +289,7 @@ def _lowered(
 
 def _executed(
     kernel: Lowered,
-    per_device: Sequence[Sequence[Any]],
+    per_device: Sequence[Sequence[ArrayLike]],
     options: Options,
     target: str,
     driver: Driver,
@@ -303,9 +309,6 @@ def _executed(
     if prepared is not None:
         kernel.prepared.append(prepared)
     return outcome
-
-
-Array = NDArray[Any]
 
 
 def random_inputs(

@@ -35,7 +35,9 @@ class Kept(Generic[Key, Value]):
         self.total = 0
         """The size of all entries."""
 
-    def known(self, key: Key, make: Callable[..., Value], *args: Any, **options: Any) -> Value:
+    def known(
+        self, key: Key, make: Callable[P, Value], *args: P.args, **options: P.kwargs
+    ) -> Value:
         """The value of `key`, made by `make(*args, **options)` if it is not in the cache."""
         with self._lock:
             found = self._kept.pop(key, None)
@@ -69,7 +71,7 @@ class _Keeping(Generic[P, Value]):
 
     def __init__(self, function: Callable[P, Value]) -> None:
         self._function = function
-        self.kept = Kept[Any, Value](
+        self.kept = Kept[object, Value](
             lambda key, value: bytes_held(key) + bytes_held(value), KEPT_BYTES
         )
         update_wrapper(self, function)
