@@ -74,8 +74,8 @@ def source_location(op: Operation) -> SourceLocation | None:
 def nearest_location(op: Operation) -> SourceLocation | None:
     """The `source_location` of `op`, else of the first operation inside it that has one: of what a
     file says too little of to be valid."""
-    places = (source_location(inner) for inner in op.walk())
-    return next((place for place in places if place is not None), None)
+    locations = (source_location(inner) for inner in op.walk())
+    return next((location for location in locations if location is not None), None)
 
 
 def refusal(op: Operation, code: str, message: str, *notes: str) -> Unsupported:
@@ -128,13 +128,13 @@ def _title(op: Operation) -> str | None:
 
 def allocation_place(op: Operation) -> SourceLocation | None:
     """Where `op` allocates, or where the kernel begins that is called with what it allocates."""
-    place = source_location(op)
-    return place if place is None or _title(op) is None else kernel_line(place)
+    location = source_location(op)
+    return location if location is None or _title(op) is None else kernel_line(location)
 
 
-def kernel_line(place: SourceLocation | None) -> KernelLine | None:
-    """`place` as that where a kernel begins."""
-    return None if place is None else KernelLine(place.file, place.line, place.column)
+def kernel_line(location: SourceLocation | None) -> KernelLine | None:
+    """`location` as that where a kernel begins."""
+    return None if location is None else KernelLine(location.file, location.line, location.column)
 
 
 # JAX names the parts of the loop that `emit_pipeline` becomes (unless `trace_scopes` is false).

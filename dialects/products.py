@@ -15,15 +15,15 @@ def check_product(op: MatmulOp) -> None:
     sides = [v.type.get_shape() for v in (op.lhs, op.rhs)]
     if op.dimension_numbers is not None:
         order = op.dimension_numbers.lists()[4]
-        places = list(zip(order[::2], order[1::2], strict=True))
+        dimensions = list(zip(order[::2], order[1::2], strict=True))
     else:
-        places = [(0, 1 - _contracted(op, 0)), (1, 1 - _contracted(op, 1))]
+        dimensions = [(0, 1 - _contracted(op, 0)), (1, 1 - _contracted(op, 1))]
         if [len(side) for side in sides] != [2, 2]:
             raise _no_product(op, "matrices, as there are no dimension numbers", *sides)
         depths = [side[_contracted(op, n)] for n, side in enumerate(sides)]
         if depths[0] != depths[1]:
             raise _no_product(op, "contracting dimensions of one size", *depths)
-    expected = tuple(sides[side][dim] for side, dim in places)
+    expected = tuple(sides[side][dim] for side, dim in dimensions)
     given = op.acc.type.get_shape()
     if given != expected:
         raise _no_product(op, f"an accumulator of shape {list(expected)}", given)

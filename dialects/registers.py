@@ -19,7 +19,7 @@ from pallasite.dialects.types import integers_in, register_type, split_grid
 STEPS = "grid.steps"
 """Of a load or store of a grid of registers, the elements between them in each dimension.
 
-Registers that share places of memory are stored in row-major order of their positions.
+Registers that share bounds of memory are stored in row-major order of their positions.
 """
 BOX = "tpu.box"
 """Of a load or store that is part of a larger one of the kernel: where that is (`Box`)."""
@@ -50,8 +50,8 @@ class Box(NamedTuple):
 
     def leaves(self, index: Sequence[int]) -> bool:
         """Whether the box of an access at `index` reaches out of the ref."""
-        places = zip(index, self.offsets, self.sizes, self.extents, strict=True)
-        return any(i + low < 0 or i + low + size > extent for i, low, size, extent in places)
+        bounds = zip(index, self.offsets, self.sizes, self.extents, strict=True)
+        return any(i + low < 0 or i + low + size > extent for i, low, size, extent in bounds)
 
 
 def box_of(op: Operation) -> Box | None:

@@ -117,8 +117,8 @@ def _from_text(text: str, name: str) -> ModuleOp:
         # What begins a program in Python may look like MLIR, as its docstring does.
         python = name.endswith(".py")
         if python or _is_beginning(text, error.location):
-            ways = [_KINDS, _OF_JAX, *([_OF_PYTHON] if python else [])]
-            error.notes += [Note(way) for way in ways]
+            hints = [_KINDS, _OF_JAX, *([_OF_PYTHON] if python else [])]
+            error.notes += [Note(hint) for hint in hints]
         raise
     if is_serialized(module):
         upgrade(module)

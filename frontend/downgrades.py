@@ -176,7 +176,7 @@ def _merge_core(op: Operation, sizes: tuple[int, ...], core: int) -> None:
         count = inserted(op, PREFIX + "arith.constant", (), {"value": IntegerAttr(SUBCORES, i32)})
         base = inserted(op, PREFIX + "arith.muli", (identifier, count), {})
         operands = list(op.operands)
-        place = sum(sizes[:core])
-        operands[place : place + 2] = [inserted(op, PREFIX + "arith.addi", (base, subcore), {})]
+        first = sum(sizes[:core])
+        operands[first : first + 2] = [inserted(op, PREFIX + "arith.addi", (base, subcore), {})]
         op.operands = operands
     set_segments(op, sizes[: core + 1])

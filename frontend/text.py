@@ -1,4 +1,4 @@
-"""MLIR text in, module of registered operations out; errors become diagnostics with a place."""
+"""MLIR text in, module of registered operations out; errors become diagnostics with a location."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read_text(
         raise
     except Exception as error:
         # Upstream's parsers let some malformed text run into their own assumptions (wrong counts,
-        # values out of range). Whatever a text does, the user is to get its place.
+        # values out of range). Whatever a text does, the user is to get its location.
         message = _what_is_malformed(error)
         raise ReadError("invalid-syntax", message, parser.source_location()) from error
     if len(module.body.blocks) != 1:

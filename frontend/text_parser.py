@@ -116,7 +116,7 @@ class TextParser(Parser):
         try:
             op = super().parse_operation()
         except VerifyException as error:
-            # Raised by a constraint that a custom syntax infers types with; it has no place yet.
+            # Raised by a constraint that a custom syntax infers types with; it has no location yet.
             name = _OPERATION.match(self.lexer.input.content, start)
             culprit = f"'{name[1]}': " if name else ""
             rule = " ".join(rule_of(error).split())
@@ -132,7 +132,7 @@ class TextParser(Parser):
         return line, position - self._lines[line - 1] + 1
 
     def source_location(self, position: int | None = None) -> SourceLocation:
-        """The place of an offset in the text, of the next token by default."""
+        """The location of an offset in the text, of the next token by default."""
         line, column = self._line_and_column(self.pos if position is None else position)
         return SourceLocation(self.lexer.input.name, line, column)
 

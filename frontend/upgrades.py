@@ -157,8 +157,8 @@ def _split_core(op: Operation, sizes: tuple[int, ...], core: int) -> None:
         return
     count = inserted(op, "arith.constant", (), {"value": IntegerAttr(SUBCORES, i32)})
     operands = list(op.operands)
-    place = sum(sizes[:core])
-    operands[place] = inserted(op, "arith.divui", (mangled, count), {})
-    operands.insert(place + 1, inserted(op, "arith.remui", (mangled, count), {}))
+    first = sum(sizes[:core])
+    operands[first] = inserted(op, "arith.divui", (mangled, count), {})
+    operands.insert(first + 1, inserted(op, "arith.remui", (mangled, count), {}))
     op.operands = operands
     set_segments(op, (*sizes, 1))

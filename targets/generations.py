@@ -15,7 +15,7 @@ def _square(*types: str) -> set[tuple[str, str]]:
 
 _FLOAT_V5 = _square("f32", "bf16", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ")
 _INT_V5 = _square("i8") | _square("i4")
-_STAGED_V5 = frozenset({"f32", "bf16", "f8E5M2", "i8", "i4"})
+_PUSHED_V5 = frozenset({"f32", "bf16", "f8E5M2", "i8", "i4"})
 _V7_NARROW = ("f8E5M2", "f8E4M3FN")
 _V7_PAIRS = _square("f32", "bf16", *_V7_NARROW)
 _V6_CASTS = {("bf16", "i8"), ("bf16", "i4"), ("i8", "bf16"), ("i4", "bf16")}
@@ -64,7 +64,7 @@ _V4 = Target(
 _V5E = Target(
     name="v5e", topology="v5e:2x2", device_kind="TPU v5 lite",
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
-    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
+    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), pushed_types=_PUSHED_V5,
     bf16_ops=_BF16_V4, equated_bits=_EQUATED, shifted_bits=_SHIFTED,
     unsigned_unpack=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
@@ -93,7 +93,7 @@ _V6E = Target(
     vmem_bytes=128 * MIB, reserved_vmem_bytes=64 * KIB, scoped_vmem_bytes=32 * MIB,
     hbm_bytes=32 * GIB, reserved_semaphores=73,
     mxu_contracting=256, mxu_columns=256, mxus=2,
-    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
+    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), pushed_types=_PUSHED_V5,
     bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, shifted_bits=_SHIFTED,
     unsigned_unpack=True,
     byte_division=True, widens_matmuls=True,
@@ -117,7 +117,7 @@ _V7X = Target(
     vmem_beside_inputs=10 * MIB, hbm_bytes=96 * GIB,
     semaphores=4096, reserved_semaphores=415, reserved_smem_bytes=1928,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
-    matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),
+    matmul_pairs=frozenset(_V7_PAIRS), pushed_types=frozenset({"f32", "bf16", *_V7_NARROW}),
     bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, shifted_bits=_SHIFTED,
     unsigned_unpack=True,
     byte_division=True, widens_matmuls=True,

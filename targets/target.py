@@ -92,7 +92,7 @@ class Target:
     """Matrix units of a core; kernels that control them explicitly number them from 0."""
     staging_registers: int = 2
     """Stationary operands that a matrix unit may hold besides the one in use."""
-    staged: frozenset[str] = frozenset({"f32", "bf16"})
+    pushed_types: frozenset[str] = frozenset({"f32", "bf16"})
     """Element types of operands that a kernel may push into a matrix unit explicitly."""
     accumulators: int = 0
     """Registers in which a matrix unit keeps sums; 0 if results leave it through a queue."""

@@ -238,16 +238,16 @@ def sublane_counts(vector: AnyVector) -> tuple[int, ...]:
 
 def check_positions(positions: DenseArrayBase[IntegerType], sources: int, factor: int) -> None:
     """Each source of a pack has its own position below the packing factor."""
-    places = positions.get_values()
-    if len(places) != sources:
-        raise VerifyException(f"expected {sources} positions, got {len(places)}")
+    numbers = positions.get_values()
+    if len(numbers) != sources:
+        raise VerifyException(f"expected {sources} positions, got {len(numbers)}")
     if sources > factor:
         raise VerifyException(f"expected at most {factor} sources, got {sources}")
-    if len(set(places)) != len(places):
-        raise VerifyException(f"expected different positions, got {list(places)}")
-    for place in places:
-        if not 0 <= place < factor:
-            raise VerifyException(f"expected positions in [0, {factor}), got {place}")
+    if len(set(numbers)) != len(numbers):
+        raise VerifyException(f"expected different positions, got {list(numbers)}")
+    for number in numbers:
+        if not 0 <= number < factor:
+            raise VerifyException(f"expected positions in [0, {factor}), got {number}")
 
 
 def check_inferred(result: Attribute, expected: Attribute) -> None:

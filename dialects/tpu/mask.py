@@ -87,7 +87,7 @@ class MaskCastOp(UnaryOp):
         if source.get_shape()[:2] != result.get_shape()[:2]:
             raise VerifyException(f"expected equal leading dimensions, got {source} and {result}")
         flags = sorted((mask_packing(source), mask_packing(result)))
-        if flags[1] % flags[0] or _places(source) != _places(result):
+        if flags[1] % flags[0] or _positions(source) != _positions(result):
             raise VerifyException(f"expected masks of the same registers, got {source}, {result}")
 
 
@@ -139,7 +139,7 @@ class PackVmskOp(TpuOp):
         source, result = self.sources[0].type, self.result.type
         factor = mask_packing(result) // mask_packing(source)
         check_positions(self.positions, len(self.sources), factor)
-        if _places(source) != _places(result):
+        if _positions(source) != _positions(result):
             raise VerifyException(f"expected registers of one size, got {source} and {result}")
 
 
@@ -150,7 +150,7 @@ def mask_packing(mask: AnyVector) -> int:
     return register[-1] if len(register) > 2 else 1
 
 
-def _places(mask: AnyVector) -> tuple[int, ...]:
+def _positions(mask: AnyVector) -> tuple[int, ...]:
     """The grid, sublanes and lanes of a register mask."""
     grid, register = split_grid(mask) or ((), mask.get_shape())
     if len(register) > 3:

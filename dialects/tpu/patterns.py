@@ -104,9 +104,9 @@ class StaticSliceSizes(RewritePattern):
         if not any(size is not None and size > 0 for size in sizes):
             return
         shape = list(op.result.type.get_shape())
-        places = [dim for dim, size in enumerate(shape) if size == DYNAMIC_INDEX]
+        dynamic = [dim for dim, size in enumerate(shape) if size == DYNAMIC_INDEX]
         kept: list[SSAValue] = []
-        for dim, size, value in zip(places, sizes, op.dynamic_sizes, strict=True):
+        for dim, size, value in zip(dynamic, sizes, op.dynamic_sizes, strict=True):
             if size is not None and size > 0:
                 shape[dim] = size
             else:

@@ -269,15 +269,15 @@ def squeezed_dimensions(source: Sequence[int], result: Sequence[int]) -> list[in
     Equal dimensions are paired first, from minor to major.
     """
     squeezed: list[int] = []
-    place = len(result) - 1
+    dimension = len(result) - 1
     for dim in reversed(range(len(source))):
-        if place >= 0 and source[dim] == result[place]:
-            place -= 1
+        if dimension >= 0 and source[dim] == result[dimension]:
+            dimension -= 1
         elif source[dim] == 1:
             squeezed.append(dim)
         else:
             return None
-    return squeezed if place < 0 else None
+    return squeezed if dimension < 0 else None
 
 
 def check_tiled_reshape(

@@ -80,7 +80,7 @@ def axis_index(tracer: Tracer, name: Any) -> SSAValue:
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """Where a signal or a transfer goes; None for what is here."""
 
     device: SSAValue | None = None
@@ -93,8 +93,8 @@ class Place:
         values = (self.device, self.core, self.subcore)
         return [[] if value is None else [value] for value in values]
 
-    def on_core(self, e: Equation, core: Value | None) -> Place:
-        """The place with the core that the parameter `core_index=` of `e` names, if it does."""
+    def on_core(self, e: Equation, core: Value | None) -> Destination:
+        """With the core that the parameter `core_index=` of `e` names, if it does."""
         if core is None:
             return self
         if self.core is not None:
@@ -106,20 +106,20 @@ class Place:
         return replace(self, core=e.tracer.value(core))
 
 
-def place_of_device(tracer: Tracer, device_id: Any, avals: Any, kind: Any) -> Place:
+def destination_of(tracer: Tracer, device_id: Any, avals: Any, kind: Any) -> Destination:
     """The device, and the core on it, that `device_id` names; here if it is None.
 
     `device_id` is what the program gave (a scalar, one coordinate per mesh axis, or a dictionary by
     axis), `avals` its abstract values in the same structure (spec/pallas_semantics.md 3.6).
     """
     if device_id is None:
-        return Place()
+        return Destination()
     device, named = device_and_cores(tracer, device_id, avals, kind, tracer.surroundings.names)
     if len(named) > 1:
         raise tracer.unsupported(
             f"a device id with {len(named)} core axes", "name one core axis", code="bad-device-id"
         )
-    return Place(device, next(iter(named.values()), None))
+    return Destination(device, next(iter(named.values()), None))
 
 
 def device_and_cores(

@@ -60,9 +60,9 @@ prng = _first_module("jax._src.random.prng", "jax._src.prng")
 threefry2x32 = _first_module("jax._src.random.threefry2x32", "jax._src.prng")
 
 
-def _first(*places: tuple[Any, str]) -> Any:
+def _first(*candidates: tuple[Any, str]) -> Any:
     """What versions of JAX have in one of several modules by a name."""
-    return next(getattr(module, name) for module, name in places if hasattr(module, name))
+    return next(getattr(module, name) for module, name in candidates if hasattr(module, name))
 
 
 class Missing:

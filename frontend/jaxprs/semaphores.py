@@ -15,7 +15,7 @@ from pallasite.dialects.tpu import (
     SemSignalOp,
     SemWaitOp,
 )
-from pallasite.frontend.jaxprs.devices import place_of_device
+from pallasite.frontend.jaxprs.devices import destination_of
 from pallasite.frontend.jaxprs.internals import (
     core_of_memory,
     pallas_primitives,
@@ -47,7 +47,7 @@ def _signal(e: Equation) -> Result:
     ref, transforms, amount, device_id, core = tree.unflatten(e.arguments)
     aval, _, _, id_avals, _ = tree.unflatten(e.inputs)
     semaphore = _semaphore(e, ref, transforms, aval)
-    where = place_of_device(e.tracer, device_id, id_avals, e.params["device_id_type"])
+    where = destination_of(e.tracer, device_id, id_avals, e.params["device_id_type"])
     where = where.on_core(e, core)
     e.add(SemSignalOp(operands=[semaphore, e.tracer.value(amount), *where.operands]))
     return []

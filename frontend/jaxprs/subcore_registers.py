@@ -243,10 +243,10 @@ def _reverse(e: Equation) -> Result:
             f"reverse {_LANES}, or load the others in the order that is wanted",
         )
     last = e.tracer.spread(e.tracer.scalar(lanes() - 1, i32), (lanes(),))
-    places = e.emit(arith.SubiOp(last, e.emit(_counted(last.type))))
+    positions = e.emit(arith.SubiOp(last, e.emit(_counted(last.type))))
     return e.emit(
         DynamicGatherOp(
-            operands=[e.operand(0), places],
+            operands=[e.operand(0), positions],
             result_types=[e.result_type],
             properties={"dimensions": DenseArrayBase.from_list(i32, [0])},
         )

@@ -18,7 +18,7 @@ from pallasite.dialects.tpu import (
     SemWaitOp,
 )
 from pallasite.dialects.types import dense_integers
-from pallasite.frontend.jaxprs.devices import Place, axis_index, device_and_cores
+from pallasite.frontend.jaxprs.devices import Destination, axis_index, device_and_cores
 from pallasite.frontend.jaxprs.internals import (
     core_type,
     debugging,
@@ -54,8 +54,8 @@ def mesh_of(aval: Any) -> Any:
     return mesh_of_memory(aval.memory_space)
 
 
-def place(tracer: Tracer, device_id: Any, avals: Any, kind: Any, mesh: Any) -> Place:
-    """The place that `device_id` names, of the cores of `mesh` (`mesh_of`)."""
+def destination(tracer: Tracer, device_id: Any, avals: Any, kind: Any, mesh: Any) -> Destination:
+    """The destination that `device_id` names, of the cores of `mesh` (`mesh_of`)."""
     own = tracer.surroundings
     target = own.core if mesh is None else core_type(mesh)
     axes = tuple(own.names if mesh is None else mesh.shape)
@@ -72,20 +72,20 @@ def place(tracer: Tracer, device_id: Any, avals: Any, kind: Any, mesh: Any) -> P
         )
     if mesh is None or (not foreign and target is own.core):
         # JAX names no other subcore of its own mesh.
-        return Place(device)
+        return Destination(device)
 
     def position(name: Hashable) -> SSAValue:
         return named[name] if name in named else axis_index(tracer, name)
 
     if target is tpu_core.CoreType.SC_VECTOR_SUBCORE:
-        return Place(device, position(mesh.core_axis_name), position(mesh.subcore_axis_name))
+        return Destination(device, position(mesh.core_axis_name), position(mesh.subcore_axis_name))
     if target is not tpu_core.CoreType.SC_SCALAR_SUBCORE:
         raise tracer.unsupported(
             "a TensorCore named from a subcore", "let subcores and TensorCores meet through HBM"
         )
     on_vector = own.core is tpu_core.CoreType.SC_VECTOR_SUBCORE
     given = mesh.axis_name in named
-    return Place(device, position(mesh.axis_name) if given or on_vector else None)
+    return Destination(device, position(mesh.axis_name) if given or on_vector else None)
 
 
 @subcore_rule(pallas_primitives.semaphore_signal_p)
@@ -94,9 +94,9 @@ def _signal(e: Equation) -> Result:
     ref, transforms, amount, device_id, core = tree.unflatten(e.arguments)
     aval, _, _, id_avals, _ = tree.unflatten(e.inputs)
     semaphore = viewed(e.tracer, e.tracer.value(ref), transforms)
-    mesh, where = mesh_of(aval), Place()
+    mesh, where = mesh_of(aval), Destination()
     if device_id is not None or mesh is not None:
-        where = place(e.tracer, device_id, id_avals, e.params["device_id_type"], mesh)
+        where = destination(e.tracer, device_id, id_avals, e.params["device_id_type"], mesh)
     where = where.on_core(e, core)
     e.add(SemSignalOp(operands=[semaphore, e.tracer.value(amount), *where.operands]))
     return []

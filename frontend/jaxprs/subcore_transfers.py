@@ -19,7 +19,7 @@ from pallasite.dialects.tpu import (
     WaitIndirectDmaOp,
 )
 from pallasite.dialects.types import memory_space, shape_of
-from pallasite.frontend.jaxprs.devices import Place
+from pallasite.frontend.jaxprs.devices import Destination
 from pallasite.frontend.jaxprs.internals import (
     state_indexing,
     state_types,
@@ -29,7 +29,7 @@ from pallasite.frontend.jaxprs.internals import (
 )
 from pallasite.frontend.jaxprs.refs import viewed
 from pallasite.frontend.jaxprs.rules import Result, subcore_rule
-from pallasite.frontend.jaxprs.subcore_sync import mesh_of, place
+from pallasite.frontend.jaxprs.subcore_sync import destination, mesh_of
 from pallasite.frontend.jaxprs.tracer import Equation, Tracer, Value
 from pallasite.frontend.jaxprs.transfers import await_copy, no_device, start_copy
 
@@ -49,10 +49,10 @@ def _start(e: Equation) -> Result:
             "a copy that adds whole refs",
             "index the first dimension of the shared side, by a ref or jnp.arange(lanes)",
         )
-    where = Place()
+    where = Destination()
     if device_id is not None:
         mesh = mesh_of(semaphore_aval)
-        where = place(e.tracer, device_id, id_avals, e.params["device_id_type"], mesh)
+        where = destination(e.tracer, device_id, id_avals, e.params["device_id_type"], mesh)
     if found is not None:
         if device_id is not None:
             raise _not_remote(e)
@@ -72,12 +72,12 @@ def _wait(e: Equation) -> Result:
     source, target, semaphore, _, device_id = transfer(tree, e.arguments)
     *avals, semaphore_aval, _, id_avals = transfer(tree, e.inputs)
     found = _indirect(e, (source, target), avals)
-    where = Place()
+    where = Destination()
     if e.params["insert_dummy_device"]:
         where = no_device(e.tracer)
     elif device_id is not None:
         mesh = mesh_of(semaphore_aval)
-        where = place(e.tracer, device_id, id_avals, e.params["device_id_type"], mesh)
+        where = destination(e.tracer, device_id, id_avals, e.params["device_id_type"], mesh)
         if where.core is not None or where.subcore is not None:
             raise e.unsupported("a wait for a copy on another core", "wait where it arrives")
     if found is not None:

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from pallasite.dialects import arith, scf
 from pallasite.dialects.tpu import EnqueueDmaOp, WaitDma2Op
-from pallasite.frontend.jaxprs.devices import Place, place_of_device
+from pallasite.frontend.jaxprs.devices import Destination, destination_of
 from pallasite.frontend.jaxprs.internals import (
     core_of_memory,
     kind,
@@ -43,7 +43,7 @@ def _start(e: Equation) -> Result:
             code="unsupported-type",
         )
     _check_core(e, semaphore_aval)
-    where = place_of_device(e.tracer, device_id, id_avals, e.params["device_id_type"])
+    where = destination_of(e.tracer, device_id, id_avals, e.params["device_id_type"])
     start_copy(e, [source, target, semaphore, source_semaphore], where, _check_alike)
     return []
 
@@ -57,7 +57,7 @@ def _wait(e: Equation) -> Result:
     if e.params.get("insert_dummy_device"):
         where = no_device(e.tracer)
     else:
-        where = place_of_device(e.tracer, device_id, id_avals, e.params["device_id_type"])
+        where = destination_of(e.tracer, device_id, id_avals, e.params["device_id_type"])
     await_copy(e, [source, target, semaphore], where)
     return []
 
@@ -86,16 +86,16 @@ def _check_core(e: Equation, semaphore: Any) -> None:
         )
 
 
-def no_device(tracer: Tracer) -> Place:
+def no_device(tracer: Tracer) -> Destination:
     """What JAX names where a wait has no device and its operation wants one."""
     zero = tracer.scalar(0, i32)
-    return Place(zero, zero)
+    return Destination(zero, zero)
 
 
 def start_copy(
     e: Equation,
     refs: Sequence[Any],
-    where: Place,
+    where: Destination,
     check: Callable[[Equation, Sequence[SSAValue | None]], None] | None = None,
 ) -> None:
     """Emits the start of a copy to `where`, between any of the refs that are selected.
@@ -115,7 +115,7 @@ def start_copy(
     with_views(e.tracer, refs, start)
 
 
-def await_copy(e: Equation, refs: Sequence[Any], where: Place) -> None:
+def await_copy(e: Equation, refs: Sequence[Any], where: Destination) -> None:
     """Emits the wait for a copy: `refs` are its source, target and semaphore."""
 
     def wait(found: list[SSAValue | None]) -> None:

@@ -73,24 +73,24 @@ def _starts(op: tpu.DynamicRotateOp, columns: int) -> list[SSAValue]:
     """The column, a multiple of 128, at which each tile of the rolled value begins in memory."""
     whole = insert_before(arith.SubiOp(op.amount, _masked(op.amount, LANES - 1, op)), op)
     starts: list[SSAValue] = []
-    for place in range(0, columns, LANES):
-        behind = insert_before(arith.SubiOp(_number(place, op), whole), op)
+    for start in range(0, columns, LANES):
+        behind = insert_before(arith.SubiOp(_number(start, op), whole), op)
         tile = insert_before(arith.ShRUIOp(_masked(behind, columns - 1, op), _number(7, op)), op)
         column = insert_before(arith.MuliOp(tile, _number(LANES, op)), op)
         starts.append(insert_before(arith.IndexCastOp(column, IndexType()), op))
     return starts
 
 
-def _masked(value: SSAValue, bits: int, place: Operation) -> SSAValue:
-    """`value & bits`, inserted before `place`."""
-    return insert_before(arith.AndIOp(value, _number(bits, place)), place)
+def _masked(value: SSAValue, bits: int, anchor: Operation) -> SSAValue:
+    """`value & bits`, inserted before `anchor`."""
+    return insert_before(arith.AndIOp(value, _number(bits, anchor)), anchor)
 
 
-def _number(value: int, place: Operation) -> SSAValue:
-    return insert_before(arith.ConstantOp(IntegerAttr(value, i32)), place)
+def _number(value: int, anchor: Operation) -> SSAValue:
+    return insert_before(arith.ConstantOp(IntegerAttr(value, i32)), anchor)
 
 
-def _load(like: vector.LoadOp, column: SSAValue, place: Operation) -> SSAValue:
+def _load(like: vector.LoadOp, column: SSAValue, anchor: Operation) -> SSAValue:
     """A tile of 128 columns, from `column` on, of the rows that `like` loads."""
     old = like.result.type
     kind = VectorType(old.element_type, [*old.get_shape()[:-1], LANES])
@@ -104,4 +104,4 @@ def _load(like: vector.LoadOp, column: SSAValue, place: Operation) -> SSAValue:
             (*box.extents[:-1], old.get_shape()[-1]),
         )
         loaded.attributes[BOX] = inside.attribute
-    return insert_before(loaded, place)
+    return insert_before(loaded, anchor)

@@ -159,14 +159,14 @@ def takes_rows_of_tiles(load: vector.LoadOp, box: Box) -> bool:
     )
 
 
-def index_plus(index: SSAValue, amount: int, place: Operation) -> SSAValue:
-    """`index + amount` as a value, inserted before `place`."""
+def index_plus(index: SSAValue, amount: int, anchor: Operation) -> SSAValue:
+    """`index + amount` as a value, inserted before `anchor`."""
     if not amount:
         return index
     known = constant_of(index)
     step = arith.ConstantOp(IntegerAttr((known or 0) + amount, IndexType()))
-    added = insert_before(step, place)
-    return added if known is not None else insert_before(arith.AddiOp(index, added), place)
+    added = insert_before(step, anchor)
+    return added if known is not None else insert_before(arith.AddiOp(index, added), anchor)
 
 
 def part_of(

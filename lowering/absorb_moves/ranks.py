@@ -28,10 +28,10 @@ def store_in_full_rank(op: vector.StoreOp | tpu.VectorStoreOp) -> None:
     value = op.vector if isinstance(op, vector.StoreOp) else op.value
     if _box(op.base, value) is None:
         return
-    for place, operand in enumerate(op.operands):
+    for number, operand in enumerate(op.operands):
         box = _box(op.base, operand) if isinstance(operand.type, VectorType) else None
         if box is not None:
-            op.operands[place] = insert_before(vector.ShapeCastOp(operand, box), op)
+            op.operands[number] = insert_before(vector.ShapeCastOp(operand, box), op)
 
 
 def _box(base: SSAValue, value: SSAValue) -> VectorType[Attribute] | None:

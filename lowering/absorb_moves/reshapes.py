@@ -92,16 +92,16 @@ def store_again(store: tpu.VectorStoreOp, value: SSAValue, memref: SSAValue) -> 
     store.erase()
 
 
-def reshaped_ref(memref: SSAValue, shape: Shape, place: Operation) -> SSAValue:
-    """A view of `memref` in `shape`, with the same layout, inserted before `place`."""
+def reshaped_ref(memref: SSAValue, shape: Shape, anchor: Operation) -> SSAValue:
+    """A view of `memref` in `shape`, with the same layout, inserted before `anchor`."""
     kind = cast(MemRefType[Attribute], memref.type)
     result = MemRefType(kind.element_type, shape, kind.layout, kind.memory_space)
-    return insert_before(tpu.MemrefReshapeOp(operands=[memref], result_types=[result]), place)
+    return insert_before(tpu.MemrefReshapeOp(operands=[memref], result_types=[result]), anchor)
 
 
-def _origin(place: Operation, rank: int) -> list[SSAValue]:
+def _origin(anchor: Operation, rank: int) -> list[SSAValue]:
     """`rank` indices of 0."""
-    zero = insert_before(arith.ConstantOp(IntegerAttr(0, IndexType())), place)
+    zero = insert_before(arith.ConstantOp(IntegerAttr(0, IndexType())), anchor)
     return [zero] * rank
 
 
@@ -201,17 +201,17 @@ def roll_as_column(op: tpu.DynamicRotateOp) -> None:
     op.erase()
 
 
-def _times(amount: SSAValue, rows: int, factor: int, place: Operation) -> SSAValue:
+def _times(amount: SSAValue, rows: int, factor: int, anchor: Operation) -> SSAValue:
     """`factor * (amount mod rows)` as a value, or `factor * amount` if that cannot wrap.
 
     Only the remainder of the amount by `rows` counts; a product that wraps would lose it.
     """
     known = constant_of(amount)
     if known is not None:
-        return insert_before(arith.ConstantOp(IntegerAttr(known % rows * factor, i32)), place)
+        return insert_before(arith.ConstantOp(IntegerAttr(known % rows * factor, i32)), anchor)
     if range_of(amount).over(Range(factor, factor), operator.mul).low is None:
         # The product might wrap, and 2**32 need not be a multiple of the rows.
-        size = insert_before(arith.ConstantOp(IntegerAttr(rows, i32)), place)
-        amount = insert_before(arith.RemSIOp(amount, size), place)
-    times = insert_before(arith.ConstantOp(IntegerAttr(factor, i32)), place)
-    return insert_before(arith.MuliOp(amount, times), place)
+        size = insert_before(arith.ConstantOp(IntegerAttr(rows, i32)), anchor)
+        amount = insert_before(arith.RemSIOp(amount, size), anchor)
+    times = insert_before(arith.ConstantOp(IntegerAttr(factor, i32)), anchor)
+    return insert_before(arith.MuliOp(amount, times), anchor)

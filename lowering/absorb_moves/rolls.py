@@ -217,32 +217,32 @@ def _starts(op: tpu.DynamicRotateOp, rows: int) -> list[SSAValue]:
     starts: list[SSAValue] = []
     for block in range(-(-rows // SUBLANES)):
         step = insert_before(arith.ConstantOp(IntegerAttr(block * SUBLANES, 32)), op)
-        place = insert_before(arith.AddiOp(first, step), op)
-        wrapped = insert_before(arith.RemSIOp(place, size), op)
+        position = insert_before(arith.AddiOp(first, step), op)
+        wrapped = insert_before(arith.RemSIOp(position, size), op)
         starts.append(insert_before(arith.IndexCastOp(wrapped, IndexType()), op))
     return starts
 
 
-def _index(value: int, place: Operation) -> SSAValue:
-    """A constant index, inserted before `place`."""
-    return insert_before(arith.ConstantOp(IntegerAttr(value, IndexType())), place)
+def _index(value: int, anchor: Operation) -> SSAValue:
+    """A constant index, inserted before `anchor`."""
+    return insert_before(arith.ConstantOp(IntegerAttr(value, IndexType())), anchor)
 
 
 def _load(
-    like: vector.LoadOp, memref: SSAValue, row: SSAValue, rows: int, place: Operation
+    like: vector.LoadOp, memref: SSAValue, row: SSAValue, rows: int, anchor: Operation
 ) -> SSAValue:
     """`rows` rows, from `row` on, of the columns and leading positions that `like` loads."""
     old = like.result.type
     *lead, _, columns = old.get_shape()
     kind = VectorType(old.element_type, [*lead, rows, columns])
     indices = [*like.indices[:-2], row, like.indices[-1]]
-    return insert_before(vector.LoadOp(memref, indices, kind), place)
+    return insert_before(vector.LoadOp(memref, indices, kind), anchor)
 
 
 def _store(
-    value: SSAValue, memref: SSAValue, indices: list[SSAValue], place: Operation
+    value: SSAValue, memref: SSAValue, indices: list[SSAValue], anchor: Operation
 ) -> Operation:
-    """Stores `value` at `indices` of `memref`, before `place`."""
+    """Stores `value` at `indices` of `memref`, before `anchor`."""
     made = tpu.VectorStoreOp.create(
         operands=[value, memref, *indices],
         properties={
@@ -251,6 +251,6 @@ def _store(
             "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 1, len(indices), 0]),
         },
     )
-    made.location = place.location
-    Rewriter.insert_op(made, InsertPoint.before(place))
+    made.location = anchor.location
+    Rewriter.insert_op(made, InsertPoint.before(anchor))
     return made

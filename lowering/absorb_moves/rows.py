@@ -52,10 +52,10 @@ Build = Callable[[Operation], SSAValue]
 class _Stretch:
     """Operations of a block between which memory is only loaded and stored.
 
-    `places` numbers them in order, and `groups` collects stores that may be merged (`_group`).
+    `positions` numbers them in order, and `groups` collects stores that may be merged (`_group`).
     """
 
-    places: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    positions: dict[Operation, int] = field(default_factory=dict[Operation, int])
     loads: set[Operation] = field(default_factory=set[Operation])
     touched: dict[SSAValue, list[Operation]] = field(
         default_factory=dict[SSAValue, list[Operation]]
@@ -71,9 +71,9 @@ class _Stretch:
         target = buffer_of(stores[0].base)
         if target is None:
             return False
-        between = range(*(self.places[store] for store in (stores[0], stores[-1])))
+        between = range(*(self.positions[store] for store in (stores[0], stores[-1])))
         others = set(self.touched[target]) - set(stores)
-        return not any(self.places[op] in between for op in others)
+        return not any(self.positions[op] in between for op in others)
 
     def writes(self, buffer: SSAValue) -> bool:
         """Whether some store of the stretch is to `buffer`."""
@@ -91,16 +91,16 @@ def merge_rows(block: Block) -> None:
 def _stretches(block: Block) -> Iterator[_Stretch]:
     """The stretches of `block`, which waits, loops and other effects separate."""
     stretch = _Stretch()
-    for place, op in enumerate(operations_of(block)):
+    for position, op in enumerate(operations_of(block)):
         if type(op) in _LOADS and is_known(op.operands[0]):
             stretch.loads.add(op)
-            stretch.places[op] = place
+            stretch.positions[op] = position
             buffer = buffer_of(op.operands[0])
             # A load of what a whole buffer held before is dead if nobody uses it.
             if buffer is not None and any(result.first_use is not None for result in op.results):
                 stretch.touched.setdefault(buffer, []).append(op)
         elif type(op) is tpu.VectorStoreOp and (buffer := buffer_of(op.base)) is not None:
-            stretch.places[op] = place
+            stretch.positions[op] = position
             stretch.touched.setdefault(buffer, []).append(op)
             stretch.groups.setdefault(_group(op), []).append(op)
         elif op.regions or not has_no_effects(op):
@@ -121,11 +121,11 @@ def _group(store: tpu.VectorStoreOp) -> object:
         return store
     if bit_width(kind.element_type) not in _WIDTHS or constant_of(store.indices[-2]) is None:
         return store
-    places = [_place(i) for n, i in enumerate(store.indices) if n != len(shape) - 2]
-    return (store.base, store.value.type, *places)
+    keys = [_index_key(i) for n, i in enumerate(store.indices) if n != len(shape) - 2]
+    return (store.base, store.value.type, *keys)
 
 
-def _place(index: SSAValue) -> object:
+def _index_key(index: SSAValue) -> object:
     """The number that an index is, if it is constant, or its value."""
     known = constant_of(index)
     return index if known is None else known
@@ -179,9 +179,9 @@ def _chunks(rows: Sequence[int], most: int) -> Iterator[list[int]]:
         yield chunk
 
 
-def _cast(value: SSAValue, kind: VectorType[Attribute], place: Operation) -> SSAValue:
+def _cast(value: SSAValue, kind: VectorType[Attribute], anchor: Operation) -> SSAValue:
     """`value` as a vector of type `kind`, by a `vector.shape_cast` if it is not one."""
-    return value if value.type == kind else insert_before(vector.ShapeCastOp(value, kind), place)
+    return value if value.type == kind else insert_before(vector.ShapeCastOp(value, kind), anchor)
 
 
 def _together(rows: Sequence[SSAValue], stretch: _Stretch) -> Build | None:
@@ -192,7 +192,7 @@ def _together(rows: Sequence[SSAValue], stretch: _Stretch) -> Build | None:
     wanted = VectorType(element_type(one.type), (len(rows), columns))
     splats = {_splat(row) for row in rows}
     if len(splats) == 1 and None not in splats:
-        return lambda place: _spread(one, wanted, place)
+        return lambda anchor: _spread(one, wanted, anchor)
     owners = [row.owner for row in rows]
     first = owners[0]
     if any(type(owner) is not type(first) for owner in owners):
@@ -224,15 +224,15 @@ def _splat(row: SSAValue) -> object:
     return None
 
 
-def _spread(row: SSAValue, wanted: VectorType[Attribute], place: Operation) -> SSAValue:
+def _spread(row: SSAValue, wanted: VectorType[Attribute], anchor: Operation) -> SSAValue:
     """The constant or the scalar of `row` as a matrix."""
     owner = row.owner
     if isinstance(owner, vector.BroadcastOp):
-        return insert_before(vector.BroadcastOp(owner.source, wanted), place)
+        return insert_before(vector.BroadcastOp(owner.source, wanted), anchor)
     assert isinstance(owner, arith.ConstantOp)
     number = splat_value(owner.value)
     assert number is not None
-    return insert_before(arith.ConstantOp(splat(wanted, number)), place)
+    return insert_before(arith.ConstantOp(splat(wanted, number)), anchor)
 
 
 def _computed(
@@ -256,9 +256,9 @@ def _computed(
         else:
             return None
 
-    def build(place: Operation) -> SSAValue:
-        values = [part if isinstance(part, SSAValue) else part(place) for part in parts]
-        return insert_before(alike(first, values, [wanted]), place)
+    def build(anchor: Operation) -> SSAValue:
+        values = [part if isinstance(part, SSAValue) else part(anchor) for part in parts]
+        return insert_before(alike(first, values, [wanted]), anchor)
 
     return build
 
@@ -281,16 +281,16 @@ def _loaded(
     if span is None:
         return None
 
-    def build(place: Operation) -> SSAValue:
-        start = insert_before(arith.ConstantOp(IntegerAttr(span.start, IndexType())), place)
+    def build(anchor: Operation) -> SSAValue:
+        start = insert_before(arith.ConstantOp(IntegerAttr(span.start, IndexType())), anchor)
         lead, columns = (1,) * (len(first.indices) - 2), wanted.get_shape()[-1]
         kind = VectorType(wanted.element_type, (*lead, len(span), columns))
         indices = [*first.indices[:-2], start, first.indices[-1]]
-        block = insert_before(vector.LoadOp(first.base, indices, kind), place)
+        block = insert_before(vector.LoadOp(first.base, indices, kind), anchor)
         if rows == list(span):
-            return _cast(block, wanted, place)
+            return _cast(block, wanted, anchor)
         pick = _picked if bit_width(wanted) < 32 else _gathered
-        return _cast(pick(block, [row - span.start for row in rows], place), wanted, place)
+        return _cast(pick(block, [row - span.start for row in rows], anchor), wanted, anchor)
 
     return build
 
@@ -305,11 +305,11 @@ def _rows_of_one_buffer(loads: Sequence[vector.LoadOp], stretch: _Stretch) -> li
     if rank < 2 or len(shape_of(first.result.type)) != rank:
         return None
     rows: list[int] = []
-    places = [_place(i) for n, i in enumerate(first.indices) if n != rank - 2]
+    keys = [_index_key(i) for n, i in enumerate(first.indices) if n != rank - 2]
     for op in loads:
         row = constant_of(op.indices[-2])
-        elsewhere = [_place(i) for n, i in enumerate(op.indices) if n != rank - 2]
-        if op.base is not first.base or row is None or elsewhere != places:
+        elsewhere = [_index_key(i) for n, i in enumerate(op.indices) if n != rank - 2]
+        if op.base is not first.base or row is None or elsewhere != keys:
             return None
         rows.append(row)
     return rows
@@ -332,7 +332,7 @@ def _span(rows: Sequence[int], wanted: VectorType[Attribute], extent: int) -> ra
     return range(low - low % most, min(-(-high // most) * most, extent))
 
 
-def _gathered(block: SSAValue, rows: Sequence[int], place: Operation) -> SSAValue:
+def _gathered(block: SSAValue, rows: Sequence[int], anchor: Operation) -> SSAValue:
     """The given `rows` of the matrix `block` of 32-bit elements, by one gather."""
     *lead, _, columns = shape_of(block.type)
     gathered = tpu.GatherOp.create(
@@ -343,10 +343,10 @@ def _gathered(block: SSAValue, rows: Sequence[int], place: Operation) -> SSAValu
             "dimension": IntegerAttr(len(lead), i32),
         },
     )
-    return insert_before(gathered, place)
+    return insert_before(gathered, anchor)
 
 
-def _picked(block: SSAValue, rows: Sequence[int], place: Operation) -> SSAValue:
+def _picked(block: SSAValue, rows: Sequence[int], anchor: Operation) -> SSAValue:
     """The given `rows` of the packed matrix `block`, as slices that are concatenated."""
     *lead, _, columns = shape_of(block.type)
     one = VectorType(element_type(block.type), (*lead, 1, columns))
@@ -362,10 +362,10 @@ def _picked(block: SSAValue, rows: Sequence[int], place: Operation) -> SSAValue:
                 "strides": integers([1] * len(begin)),
             },
         )
-        parts.append(insert_before(cut, place))
+        parts.append(insert_before(cut, anchor))
     joined = tpu.ConcatenateOp.create(
         operands=parts,
         result_types=[VectorType(one.element_type, (*lead, len(rows), columns))],
         properties={"dimension": IntegerAttr(len(lead), i32)},
     )
-    return insert_before(joined, place)
+    return insert_before(joined, anchor)

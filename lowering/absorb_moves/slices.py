@@ -72,8 +72,8 @@ def sliced(value: SSAValue, box: Box) -> SSAValue:
     if isinstance(owner, vector.BroadcastOp) and not isinstance(owner.source.type, VectorType):
         return insert_before(vector.BroadcastOp(owner.source, kind), owner)
     if isinstance(owner, vector.LoadOp):
-        places = zip(owner.indices, box.offsets, strict=True)
-        indices = [index_plus(index, offset, owner) for index, offset in places]
+        shifted = zip(owner.indices, box.offsets, strict=True)
+        indices = [index_plus(index, offset, owner) for index, offset in shifted]
         load = vector.LoadOp(owner.base, indices, kind)
         load.attributes |= part_of(owner, indices)
         return insert_before(load, owner)
@@ -87,11 +87,11 @@ def sliced(value: SSAValue, box: Box) -> SSAValue:
     return _cut(value, box, None)
 
 
-def _cut(value: SSAValue, box: Box, place: Operation | None) -> SSAValue:
-    """A slice of `value`, inserted before `place`, or (None) after what computes `value`."""
+def _cut(value: SSAValue, box: Box, anchor: Operation | None) -> SSAValue:
+    """A slice of `value`, inserted before `anchor`, or (None) after what computes `value`."""
     op = vector.ExtractStridedSliceOp(value, box.offsets, box.sizes)
-    if place is not None:
-        return insert_before(op, place)
+    if anchor is not None:
+        return insert_before(op, anchor)
     owner = cast(Operation, value.owner)
     op.location = owner.location
     Rewriter.insert_op(op, InsertPoint.after(owner))

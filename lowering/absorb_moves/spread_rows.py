@@ -68,24 +68,24 @@ def spread_as_column(op: vector.BroadcastOp) -> None:
     op.erase()
 
 
-def _cast(value: SSAValue, shape: Shape, place: Operation) -> SSAValue:
-    """`value` reshaped to `shape`, inserted before `place`."""
+def _cast(value: SSAValue, shape: Shape, anchor: Operation) -> SSAValue:
+    """`value` reshaped to `shape`, inserted before `anchor`."""
     return insert_before(
-        vector.ShapeCastOp(value, vector_of(element_type(value.type), shape)), place
+        vector.ShapeCastOp(value, vector_of(element_type(value.type), shape)), anchor
     )
 
 
-def _tiles_as_rows(memref: SSAValue, shape: Shape, p: int, place: Operation) -> SSAValue:
+def _tiles_as_rows(memref: SSAValue, shape: Shape, p: int, anchor: Operation) -> SSAValue:
     """`memref` seen as rows of one tile each, in `shape`; `p` rows share words."""
     if p == 1:
-        return reshaped_ref(memref, shape, place)
+        return reshaped_ref(memref, shape, anchor)
     kind = cast(MemRefType[Attribute], memref.type)
     *lead, rows, columns = kind.get_shape()
     words = MemRefType(i32, (*lead, rows // p, columns), kind.layout, kind.memory_space)
     seen = MemRefType(kind.element_type, shape, kind.layout, kind.memory_space)
-    view = insert_before(tpu.MemrefBitcastOp(operands=[memref], result_types=[words]), place)
-    view = reshaped_ref(view, (*shape[:-2], shape[-2] // p, LANES), place)
-    return insert_before(tpu.MemrefBitcastOp(operands=[view], result_types=[seen]), place)
+    view = insert_before(tpu.MemrefBitcastOp(operands=[memref], result_types=[words]), anchor)
+    view = reshaped_ref(view, (*shape[:-2], shape[-2] // p, LANES), anchor)
+    return insert_before(tpu.MemrefBitcastOp(operands=[view], result_types=[seen]), anchor)
 
 
 def _alone(ref: SSAValue, store: tpu.VectorStoreOp) -> bool:

@@ -68,7 +68,7 @@ def _concatenated(
         parts.append((offset, source))
         offset += shape_of(source.type)[-2]
     native = SUBLANES * packing(bit_width(element_type(store.value.type)))
-    return parts if any(place % native for place, _ in parts) else []
+    return parts if any(row % native for row, _ in parts) else []
 
 
 def _rolled(owner: tpu.DynamicRotateOp) -> list[tuple[int, SSAValue | Box]]:

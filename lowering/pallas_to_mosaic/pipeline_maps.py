@@ -63,13 +63,13 @@ def pipeline_map(
         block.add_op(made)
         return made.results[0]
 
-    place: list[SSAValue] = list(block.args[: len(grid)])
+    indices: list[SSAValue] = list(block.args[: len(grid)])
     map = window.map
     if isinstance(map, AffineMap):
-        results = affine_values(map, place, emit)
+        results = affine_values(map, indices, emit)
     else:
         results = _inlined(
-            op.maps[map], block, place, dict(zip(outside, block.args[len(grid) :], strict=True))
+            op.maps[map], block, indices, dict(zip(outside, block.args[len(grid) :], strict=True))
         )
     bounded = tuple(dim.kind is DimKind.BOUNDED for dim in window.dims)
     in_elements = any(bounded) or any(dim.kind is DimKind.ELEMENT for dim in window.dims)
@@ -90,14 +90,14 @@ def pipeline_map(
 
 
 def _inlined(
-    region: Region, block: Block, place: Sequence[SSAValue], outside: dict[SSAValue, SSAValue]
+    region: Region, block: Block, indices: Sequence[SSAValue], outside: dict[SSAValue, SSAValue]
 ) -> list[SSAValue]:
     """Copies the operations of the index map `region` to the end of `block`.
 
-    `place` replaces its grid indices, and `outside` maps captured values to their replacements.
+    `indices` replaces its grid indices, and `outside` maps captured values to their replacements.
     Returns what the map yields.
     """
-    values = {**outside, **dict(zip(region.block.args, place, strict=True))}
+    values = {**outside, **dict(zip(region.block.args, indices, strict=True))}
     end = end_of(region)
     for op in region.block.ops:
         if op is not end:

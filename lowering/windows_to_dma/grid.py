@@ -50,7 +50,7 @@ class Grid:
         bounds[split.axis], origin[split.axis] = count, start
         return Grid(tuple(bounds), tuple(origin), self.bounds)
 
-    def place(self, build: ScalarBuilder, point: Point) -> Point:
+    def program_ids(self, build: ScalarBuilder, point: Point) -> Point:
         """The indices in the kernel's grid, as `program_id` gives them, of a point of this part."""
         if not self.origin:
             return point

@@ -123,7 +123,7 @@ class Pipeline:
                     operand.wait_store(build, self._index(operand, final), build.sub(1, slot))
 
     def _index(self, operand: Pipelined, point: Point) -> Index:
-        arguments = (*self.grid.place(self.build, point), *self.prefetch)
+        arguments = (*self.grid.program_ids(self.build, point), *self.prefetch)
         return evaluate(self.build, operand.index_map, arguments, self.grid.totals)
 
     def _prologue(self, steps: Scalar) -> dict[int, Scalar]:
@@ -174,7 +174,7 @@ class Pipeline:
         """Whether the operand's blocks at `before` and at `after`, the next point, differ."""
         index = self._index(operand, after)
         running = all(known(after[axis]) is None for axis in self.grid.varying)
-        if running and self.grid.advances(index, self.grid.place(self.build, after)):
+        if running and self.grid.advances(index, self.grid.program_ids(self.build, after)):
             return 1
         return self._differ(self._index(operand, before), index)
 
@@ -224,7 +224,7 @@ class Pipeline:
                 self._index(operand, p)
                 for p in (grid.before(build, point), point, grid.after(build, point))
             )
-            if self.every_step or grid.advances(current, grid.place(build, point)):
+            if self.every_step or grid.advances(current, grid.program_ids(build, point)):
                 came = leaves = 1
             else:
                 came = self._differ(previous, current)
@@ -252,7 +252,7 @@ class Pipeline:
             with build.at(t.operand.location):
                 view = t.operand.body_view(build, t.slot)
             t.operand.argument.replace_all_uses_with(view)
-        self.body(self.grid.place(build, step.point))
+        self.body(self.grid.program_ids(build, step.point))
         departs = [build.either(step.last, t.leaves) for t in turns]
         self._store(step, turns, departs)
         following = [build.select(d, t.other, t.slot) for t, d in zip(turns, departs, strict=True)]

@@ -57,11 +57,11 @@ def _depth(element: Attribute, target: Target) -> int:
 
 
 def _element(op: Operation, element: Attribute, target: Target) -> None:
-    if str(element) not in target.staged:
+    if str(element) not in target.pushed_types:
         raise refusal(
             op, "mxu-element", f"a matrix unit of {target.name} that is fed by hand takes no "
             f"{element}",
-            f"it takes {', '.join(sorted(target.staged))}",
+            f"it takes {', '.join(sorted(target.pushed_types))}",
             f"cast the operand to bfloat16, {_PRODUCT}",
         )  # fmt: skip
 

@@ -62,13 +62,13 @@ class Alone:
             return None
         found = self.call(0, [array for array in arrays if array is not None])
         (device,) = executable._local_devices
-        place = SingleDeviceSharding(device)
+        sharding = SingleDeviceSharding(device)
         handler = executable.out_handler
         outputs: list[Any] = []
         for number, aval, finish in zip(
             self.results, handler.out_avals, handler.handlers, strict=True
         ):
-            array = pxla.batched_device_put(aval, place, [found[number]], [device], False)
+            array = pxla.batched_device_put(aval, sharding, [found[number]], [device], False)
             outputs.append(finish([array]))
         return outputs
 

@@ -16,7 +16,7 @@ from jax.experimental import pallas as pl
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.jax.calls import KernelCall
-from pallasite.jax.places import calling_line
+from pallasite.jax.source_locations import calling_line
 
 UNKNOWN = -1.0
 """What XLA counts for a call that it knows nothing of."""

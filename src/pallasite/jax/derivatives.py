@@ -22,7 +22,7 @@ from pallasite.diagnostics import Diagnostic, Note, Unsupported
 from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.jax.call_faults import FAULTS_OF_MAPPING
 from pallasite.jax.captured import replace_function
-from pallasite.jax.places import beginning, calling_line, frames_of
+from pallasite.jax.source_locations import beginning, calling_line, frames_of
 from pallasite.jax.tracing_errors import CODE, explain, explaining, kernels_of
 
 _CUSTOM_VJP = "give the function that calls it a jax.custom_vjp, whose rules may call kernels"

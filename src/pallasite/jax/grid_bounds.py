@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.frontend.jaxprs.pipeline import STEPS, STEPS_ADVICE
-from pallasite.jax.places import beginning, calling_line
+from pallasite.jax.source_locations import beginning, calling_line
 
 _COUNTS = ("int32", "uint32", "bool")
 """JAX makes words of booleans. Numbers of 64 bits are refused, as all of these, with the array."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation, warn
-from pallasite.jax.places import calling_line
+from pallasite.jax.source_locations import calling_line
 
 _CPU = (
     "jax.default_backend() and the platform of jax.devices() are those of the CPU in a "
@@ -65,14 +65,14 @@ class Tally:
         if self.simulated > before.simulated:
             return
         if self.interpreted > before.interpreted:
-            code, place = "interpreted", self._interpreted
+            code, where = "interpreted", self._interpreted
             message = "JAX interpreted this kernel, and none ran on the modelled TPU"
             notes = [
                 Note("a simulation leaves calls with interpret= alone, checks included"),
                 Note(f"leave interpret= out, or give False: {_CPU}"),
             ]
         elif self.asked > before.asked:
-            code, place = "no-kernel", self._asked
+            code, where = "no-kernel", self._asked
             message = "the program asked for JAX's backend here, and no kernel ran"
             notes = [
                 Note(_CPU),
@@ -80,7 +80,7 @@ class Tally:
             ]
         else:
             return
-        warn(Diagnostic(code, message, place, notes, severity="warning"))
+        warn(Diagnostic(code, message, where, notes, severity="warning"))
 
 
 TALLY = Tally()

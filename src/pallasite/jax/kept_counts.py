@@ -26,11 +26,11 @@ def check_counts(jaxprs: Iterable[Any]) -> None:
         for eqn in jaxpr.eqns:
             if eqn.primitive is primitives.semaphore_wait_p and _keeps_count(eqn):
                 message, advice = COUNT_KEPT
-                place = location_of(eqn.source_info)
+                location = location_of(eqn.source_info)
                 raise Unsupported(
                     "unsupported-primitive",
                     message,
-                    None if place is None else position_of(place),
+                    None if location is None else position_of(location),
                     [Note(advice)],
                 )
         check_counts(core.subjaxprs(jaxpr))

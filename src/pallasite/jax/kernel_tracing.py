@@ -99,9 +99,9 @@ def _explaining(
                 _check_products(traced.module, settings.target)
                 lower(traced.module, "mosaic", settings.target)
                 where = source_location(next(iter(traced.module.body.block.ops)))
-                place = f"{where}: " if where is not None else ""
+                prefix = f"{where}: " if where is not None else ""
                 error.add_note(
-                    f"{place}note: {_fault(error)}; traced from its jaxpr "
+                    f"{prefix}note: {_fault(error)}; traced from its jaxpr "
                     "it is taken, by simulate(form='pallas') and pallasite.jax.trace"
                 )
                 for advice in _advice(str(error)):
@@ -160,11 +160,11 @@ def _explaining_subcores(
                 _tell(error, explanation)
             raise
         where = (explanation.location if explanation is not None else None) or begins
-        place = f"{where}: " if where is not None else ""
+        prefix = f"{where}: " if where is not None else ""
         told = str(error)
         advice = next(advice for pattern, advice in _ON_SUBCORES if re.search(pattern, told))
         rest = f"; {advice}" if advice else ""
-        error.add_note(f"{place}note: JAX does not lower the kernel for a SparseCore{rest}")
+        error.add_note(f"{prefix}note: JAX does not lower the kernel for a SparseCore{rest}")
         raise
 
 

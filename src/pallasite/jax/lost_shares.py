@@ -20,7 +20,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from pallasite.diagnostics import Diagnostic, Note, warn
-from pallasite.jax.places import calling_line
+from pallasite.jax.source_locations import calling_line
 
 _ONE_BUFFER = (
     "leave out no_pipelining: pipeline_mode=pl.Buffered(1) in their BlockSpecs keeps copies and "

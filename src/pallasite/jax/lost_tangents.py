@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.jax.places import beginning
+from pallasite.jax.source_locations import beginning
 
 _ADVICE = (
     "give every operand a tangent: jax.jvp(f, (x, y), (t, jnp.zeros_like(y)))",

@@ -11,6 +11,6 @@ from pallasite.frontend.jaxprs.locations import location_of
 
 def warn_at(equation: Any, code: str, message: str, *notes: str) -> None:
     """Warns of `equation` of a jaxpr, at its line."""
-    place = location_of(equation.source_info)
-    at = None if place is None else position_of(place)
+    location = location_of(equation.source_info)
+    at = None if location is None else position_of(location)
     warn(Diagnostic(code, message, at, [Note(note) for note in notes], severity="warning"))

@@ -24,11 +24,11 @@ def name_scoped(func: FuncOp, jaxpr: Any) -> None:
     if not regions:
         return
     named: dict[SourceLocation, set[_Names]] = {}
-    for place, names in _scopes(jaxpr):
-        named.setdefault(place, set()).add(names)
+    for location, names in _scopes(jaxpr):
+        named.setdefault(location, set()).add(names)
     for region in regions:
-        place = position_of(region.location)
-        found = named.get(place, set()) if place is not None else set[_Names]()
+        location = position_of(region.location)
+        found = named.get(location, set()) if location is not None else set[_Names]()
         memory = [
             op.results[0]
             for op in operations_of(region.body.block)
@@ -44,9 +44,9 @@ def _scopes(jaxpr: Any) -> Iterator[tuple[SourceLocation, _Names]]:
         if equation.primitive is not pallas_primitives.run_scoped_p:
             continue
         location = location_of(equation.source_info)
-        place = None if location is None else position_of(location)
+        location = None if location is None else position_of(location)
         names = equation.params["jaxpr"].debug_info.arg_names
-        if place is not None and names is not None:
-            yield place, tuple(names)
+        if location is not None and names is not None:
+            yield location, tuple(names)
     for inner in jax_core.subjaxprs(jaxpr):
         yield from _scopes(inner)

@@ -28,7 +28,7 @@ def keep_source_lines(simulating: Callable[[], bool]) -> None:
     """Kernels that JAX lowers where `simulating` says so have the user's lines throughout."""
     source_info_util.register_exclusion(OURS)
     lowering: Any = tpu_rules.lowering
-    inner, place = lowering.jaxpr_subcomp, mlir.source_info_to_location
+    inner, located = lowering.jaxpr_subcomp, mlir.source_info_to_location
 
     @functools.wraps(inner)
     def called(*args: Any, **options: Any) -> Any:
@@ -41,12 +41,12 @@ def keep_source_lines(simulating: Callable[[], bool]) -> None:
         finally:
             _call.reset(token)
 
-    @functools.wraps(place)
+    @functools.wraps(located)
     def placed(ctx: Any, primitive: Any, name_stack: Any, traceback: Any) -> Any:
         call = _call.get()
         if call is not None and not _is_users(traceback):
             traceback = call
-        return place(ctx, primitive, name_stack, traceback)
+        return located(ctx, primitive, name_stack, traceback)
 
     lowering.jaxpr_subcomp = called
     mlir.source_info_to_location = placed

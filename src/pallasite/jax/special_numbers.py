@@ -47,6 +47,6 @@ def look_at_results(primitive: Any, simulating: Callable[[], bool]) -> None:
 
 def _found(what: str, number: int, params: dict[str, Any]) -> FloatingPointError:
     jaxpr = params["jaxpr"] if "jaxpr" in params else params["jaxprs"][0]
-    place = position_of(location_of_kernel(jaxpr))
-    where = "" if place is None else f"{place}: "
+    location = position_of(location_of_kernel(jaxpr))
+    where = "" if location is None else f"{location}: "
     return FloatingPointError(f"{where}invalid value ({what}) in result {number} of the kernel")

@@ -35,11 +35,11 @@ def check_addresses(
         for eqn in _equations(jaxpr):
             device = _device(eqn)
             if isinstance(device, dict) and not names.isdisjoint(device):
-                place = location_of(eqn.source_info)
+                location = location_of(eqn.source_info)
                 raise Unsupported(
                     "subcore-address",
                     "a core of a SparseCore is addressed, which JAX lowers from 0.10.2 on",
-                    None if place is None else position_of(place),
+                    None if location is None else position_of(location),
                     [Note("pip install -U jax, or meet the others with a barrier")],
                 )
 

@@ -44,17 +44,17 @@ from pallasite.jax.parameter_faults import (
     FAULTS_OF_PARAMETERS,
     FAULTS_OF_RESULTS,
 )
-from pallasite.jax.places import (
+from pallasite.jax.shape_faults import FAULTS_OF_SHAPES
+from pallasite.jax.source_locations import (
     beginning,
     beginning_of_function,
     calling_line,
     frames_of,
     is_within,
     line_of_primitive,
-    place_in,
+    location_in,
     said_in,
 )
-from pallasite.jax.shape_faults import FAULTS_OF_SHAPES
 from pallasite.jax.sparse_faults import FAULTS_OF_SUBCORES
 from pallasite.jax.tracing_faults import FAULTS
 
@@ -247,7 +247,7 @@ def explain(
             notes = [Note(advice) for advice in fault.advice]
             whole = line_of_primitive(jaxprs, fault.primitive) or beginning(debug)
             whole = whole or said_in(error) or calling_line()
-            where = whole if fault.primitive else place_in(frames) or whole
+            where = whole if fault.primitive else location_in(frames) or whole
             return Unsupported(CODE, fault.rule, where, notes)
     return None
 

@@ -28,7 +28,7 @@ def frames_of(traceback: TracebackType | None) -> Generator[tuple[str, int, int]
         traceback = traceback.tb_next
 
 
-def place_in(frames: list[tuple[str, int, int]]) -> SourceLocation | None:
+def location_in(frames: list[tuple[str, int, int]]) -> SourceLocation | None:
     """The innermost of `frames` (`frames_of`) that is the user's."""
     for frame in reversed(frames):
         if is_users(frame[0]) and frame[0] != _WRITTEN:
@@ -40,9 +40,9 @@ def line_of_primitive(jaxprs: Iterable[Any], primitive: str) -> SourceLocation |
     """The first line of the user's in `jaxprs` on which `primitive` is."""
     for jaxpr in jaxprs:
         for equation in jaxpr.eqns:
-            place = location_of(equation.source_info)
-            if equation.primitive.name == primitive and place is not None:
-                return position_of(place)
+            location = location_of(equation.source_info)
+            if equation.primitive.name == primitive and location is not None:
+                return position_of(location)
         if (inner := line_of_primitive(jax_core.subjaxprs(jaxpr), primitive)) is not None:
             return inner
     return None
