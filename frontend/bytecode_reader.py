@@ -96,7 +96,9 @@ class _Reader:
         dialects, self._names = _dialects(sections[Section.DIALECT], strings)
         section = sections[Section.ATTRIBUTE_TYPE]
         entries = _entries(sections[Section.ATTRIBUTE_TYPE_OFFSET], section, dialects)
-        self._table = AttributeTable(section, strings, *entries, ATTRIBUTES, TYPES)
+        self._table = AttributeTable(
+            section, strings, *entries, attribute_decoders=ATTRIBUTES, type_decoders=TYPES
+        )
         self._cursor = sections[Section.IR]
         self._levels: list[_Level] = []
 

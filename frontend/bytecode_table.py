@@ -46,9 +46,12 @@ class AttributeTable:
         strings: list[str],
         attributes: list[Entry],
         types: list[Entry],
+        *,
         attribute_decoders: Mapping[int, Decoder],
         type_decoders: Mapping[int, Decoder],
     ) -> None:
+        """`section` has the bytes of the entries `attributes` and `types`, in MLIR's own encoding
+        by the decoders of their codes; `strings` are those that they name by number."""
         self._section = section
         self._strings = strings
         self._attributes = _Column(attributes, attribute_decoders, is_type=False)

@@ -61,6 +61,7 @@ class DotOp(PallasOp):
         rhs: SSAValue,
         contracting: tuple[Sequence[int], Sequence[int]],
         element: Attribute,
+        *,
         batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
         precision: ContractPrecision | None = None,
     ):

@@ -149,7 +149,7 @@ def print_kernel(printer: Printer, op: KernelOp) -> None:
         printer.print_string(" mesh " if op.mesh is not None else " grid ")
         names = op.axis_names if op.grid_names is not None else ()
         mapped = integers_of(op.mapped)
-        print_axes(printer, op.grid_shape, names, op.axis_semantics, mapped)
+        print_axes(printer, op.grid_shape, names=names, semantics=op.axis_semantics, mapped=mapped)
         if op.core_type is not None:
             printer.print_string(f" on {op.core}")
     with printer.indented():

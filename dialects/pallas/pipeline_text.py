@@ -100,7 +100,7 @@ def print_pipeline(printer: Printer, op: EmitPipelineOp) -> None:
     """Prints what `parse_pipeline` reads."""
     printer.print_string(" grid ")
     mapped = integers_of(op.mapped)
-    print_axes(printer, op.grid_shape, (), op.axis_semantics, mapped, op.bounds)
+    print_axes(printer, op.grid_shape, semantics=op.axis_semantics, mapped=mapped, bounds=op.bounds)
     if op.offsets:
         printer.print_string(" offset (")
         printer.print_list(op.offsets, printer.print_ssa_value)

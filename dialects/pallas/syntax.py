@@ -75,6 +75,7 @@ def _parse_axis(parser: Parser, axes: Axes, values: bool) -> None:
 def print_axes(
     printer: Printer,
     sizes: Sequence[int],
+    *,
     names: Sequence[str] = (),
     semantics: Sequence[str] = (),
     mapped: Sequence[int] = (),

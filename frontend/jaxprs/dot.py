@@ -36,8 +36,8 @@ def _dot_general(e: Equation) -> Result:
             e.operand(1),
             contracting,
             types.element_type(e.output.dtype),
-            batch,
-            precision,
+            batch=batch,
+            precision=precision,
         )
     )
 

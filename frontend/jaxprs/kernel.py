@@ -19,7 +19,7 @@ from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import core_type, pallas_core, pallas_utils
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
-from pallasite.frontend.jaxprs.windows import axis_semantics, grid_sizes, name_arguments, window
+from pallasite.frontend.jaxprs.windows import Windows, axis_semantics, grid_sizes, name_arguments
 
 
 def trace_call(
@@ -77,7 +77,7 @@ def _operands(
         OperandAttr("prefetch", types.array_type(_array_of(aval)))
         for aval in grid_mapping.index_map_avals[len(sizes) :]
     ]
-    maps: list[Region] = []
+    windows = Windows(tracer, sizes, prefetched)
     for position, mapping in enumerate(grid_mapping.block_mappings):
         role = "input" if position < grid_mapping.num_inputs else "output"
         space = types.space_name(mapping.transformed_block_aval.memory_space)
@@ -87,12 +87,12 @@ def _operands(
         squeezed = any(isinstance(dim, pallas_core.Squeezed) for dim in mapping.block_shape)
         if (space not in IN_PLACE and sizes) or (trivial and squeezed):
             stays = trivial and (space == "vmem" or not sizes)
-            found = window(tracer, mapping, sizes, prefetched, maps, stays=stays)
+            found = windows.of(mapping, stays=stays)
         elif not trivial:
             mapped = bool(grid_mapping.vmapped_dims)
             raise _not_whole(tracer, mapping, space, gridded=bool(sizes), mapped=mapped)
         specs.append(OperandAttr(role, types.array_type(mapping.array_aval), found))
-    return specs, maps
+    return specs, windows.maps
 
 
 def trace_mesh(

@@ -6,15 +6,15 @@ from typing import Any
 
 import jax
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from pallasite.dialects.kernel import DYNAMIC
-from pallasite.dialects.pallas import EmitPipelineOp, WindowAttr, YieldOp
+from pallasite.dialects.pallas import EmitPipelineOp, YieldOp
 from pallasite.frontend.jaxprs.internals import pallas_core, primitives, state_types, tpu_pipeline
 from pallasite.frontend.jaxprs.refs import viewed
 from pallasite.frontend.jaxprs.rules import Result, rule
 from pallasite.frontend.jaxprs.tracer import Equation, Surroundings, Tracer, Value
-from pallasite.frontend.jaxprs.windows import axis_semantics, grid_sizes, name_arguments, window
+from pallasite.frontend.jaxprs.windows import Windows, axis_semantics, grid_sizes, name_arguments
 
 STEPS = "a grid has an int32 number of steps along each axis, got {}"
 STEPS_ADVICE = "write n // 2 instead of n / 2, or n.astype(jnp.int32)"
@@ -36,11 +36,12 @@ def _emit_pipeline(e: Equation) -> Result:
     refs = _refs(tracer, params["args_tree"].unflatten(list(arguments)))
     sizes = grid_sizes(grid_mapping.grid)
     mapped = tuple(grid_mapping.vmapped_dims)
-    maps: list[Region] = []
-    windows: list[WindowAttr] = []
-    for mapping, consts in zip(grid_mapping.block_mappings, captured, strict=True):
-        # Index maps see what the kernel sees.
-        windows.append(window(tracer, mapping, sizes, (), maps, consts, tracer.surroundings))
+    # Index maps see what the kernel sees.
+    made = Windows(tracer, sizes, surroundings=tracer.surroundings)
+    windows = [
+        made.of(mapping, consts)
+        for mapping, consts in zip(grid_mapping.block_mappings, captured, strict=True)
+    ]
     jaxpr = params["body_jaxpr"]
     block = Block(arg_types=[tracer.type_of(variable.aval) for variable in jaxpr.invars])
     name_arguments(block, jaxpr.debug_info)
@@ -60,7 +61,7 @@ def _emit_pipeline(e: Equation) -> Result:
             refs[inputs:],
             windows,
             block,
-            maps,
+            made.maps,
             grid=[DYNAMIC if size is None else size for size in sizes],
             bounds=bounds,
             offsets=offsets,

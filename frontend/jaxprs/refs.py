@@ -102,7 +102,7 @@ def _load_key(e: Equation, ref: SSAValue, entries: list[Entry], space: str) -> R
 @rule(state_primitives.swap_p)
 def _swap(e: Equation) -> Result:
     transforms = jax.tree.unflatten(e.params["tree"], e.arguments[2:])
-    return _store(e, e.operand(0), transforms, e.arguments[1], e.inputs[1], None)
+    return _store(e, e.operand(0), transforms, e.arguments[1], aval=e.inputs[1])
 
 
 @rule(pallas_primitives.swap_p)
@@ -122,7 +122,7 @@ def _masked_swap(e: Equation) -> Result:
                 "broadcast the mask",
             )
         mask = e.tracer.value(mask)
-    return _store(e, e.tracer.value(ref), transforms, value, value_aval, mask)
+    return _store(e, e.tracer.value(ref), transforms, value, aval=value_aval, mask=mask)
 
 
 def _store(
@@ -130,9 +130,12 @@ def _store(
     ref: SSAValue,
     transforms: Sequence[Any],
     stored: Value,
+    *,
     aval: Any,
-    mask: SSAValue | None,
+    mask: SSAValue | None = None,
 ) -> Result:
+    """A store of `stored`, of the abstract value `aval`, to the elements of `ref` that the
+    `transforms` leave, where `mask` is true; gives what they held, if that is used."""
     ref, entries = indexed(e.tracer, ref, transforms)
     space = _check_memory(e, ref, f"store to a buffer in VMEM and copy that: {_COPIES}")
     if space == "smem" and aval.shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -19,45 +20,68 @@ from pallasite.frontend.jaxprs.maps import affine_map
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer, Value
 
 
-def window(
-    tracer: Tracer,
-    mapping: Any,
-    grid: Sequence[int | None],
-    prefetch: Sequence[Attribute],
-    maps: list[Region],
-    consts: Sequence[Value] = (),
-    surroundings: Surroundings | None = None,
-    *,
-    stays: bool = False,
-) -> WindowAttr:
-    """The window of a `BlockMapping`; an index map that is not affine is added to `maps`.
+@dataclass(frozen=True)
+class Windows:
+    """Makes the windows of one kernel, or of one pipeline."""
 
-    An array that `stays` whole where it is has one buffer, whatever is asked for.
+    tracer: Tracer
+    grid: Sequence[int | None]
+    """The sizes of all axes, None if unknown."""
+    prefetch: Sequence[Attribute] = ()
+    """The types of the refs that index maps may read."""
+    surroundings: Surroundings | None = None
+    """Those of the index maps; None for maps of a kernel, which only know its grid and mesh."""
+    maps: list[Region] = field(default_factory=list[Region])
+    """The index maps, so far, that are not affine; windows name them by their numbers."""
 
-    `grid` holds the sizes of all axes (None if unknown), `prefetch` the types of the refs that
-    index maps may read, `consts` what the map captures.
-    """
-    dims = [_dimension(tracer, dim) for dim in mapping.block_shape]
-    words = (
-        types.key_shape(mapping.array_aval.dtype) if types.is_key(mapping.array_aval.dtype) else ()
-    )
-    affine = None
-    if not consts:
-        affine = affine_map(mapping.index_map_jaxpr, grid, mapping.index_map_out_tree.num_leaves)
-    index_map: AffineMap | int
-    if affine is not None:
-        zeros = (AffineExpr.constant(0),) * len(words)
+    def of(self, mapping: Any, consts: Sequence[Value] = (), *, stays: bool = False) -> WindowAttr:
+        """The window of a `BlockMapping`, whose index map captures `consts`.
+
+        An array that `stays` whole where it is has one buffer, whatever is asked for.
+        """
+        dims = [_dimension(self.tracer, dim) for dim in mapping.block_shape]
+        dtype = mapping.array_aval.dtype
+        words = types.key_shape(dtype) if types.is_key(dtype) else ()
+        dims += [DimAttr("blocked", size) for size in words]
+        index_map = self._index_map(mapping, len(words), consts)
+        pipelining = {} if stays else _pipelining(self.tracer, mapping.pipeline_mode)
+        return WindowAttr(dims, index_map, **pipelining)
+
+    def _index_map(self, mapping: Any, words: int, consts: Sequence[Value]) -> AffineMap | int:
+        """The index map if it is affine, else its number in `maps`, to which it is added.
+
+        It gives 0 for each of the `words` dimensions that the array has here and not in JAX.
+        """
+        leaves = mapping.index_map_out_tree.num_leaves
+        affine = None if consts else affine_map(mapping.index_map_jaxpr, self.grid, leaves)
+        if affine is None:
+            self.maps.append(self._region(mapping, words, consts))
+            return len(self.maps) - 1
         results = [
             AffineExpr.constant(index) if isinstance(index, int) else index
             for index in _indices(mapping, affine.results)
         ]
-        index_map = AffineMap(affine.num_dims, 0, (*results, *zeros))
-    else:
-        index_map = len(maps)
-        maps.append(_region(tracer, mapping, len(grid), prefetch, len(words), consts, surroundings))
-    dims += [DimAttr("blocked", size) for size in words]
-    pipelining = {} if stays else _pipelining(tracer, mapping.pipeline_mode)
-    return WindowAttr(dims, index_map, **pipelining)
+        zeros = (AffineExpr.constant(0),) * words
+        return AffineMap(affine.num_dims, 0, (*results, *zeros))
+
+    def _region(self, mapping: Any, words: int, consts: Sequence[Value]) -> Region:
+        """The index map as a region of one i32 per grid axis and the scalar-prefetch refs."""
+        closed = mapping.index_map_jaxpr
+        block = Block(arg_types=[*[i32] * len(self.grid), *self.prefetch])
+        name_arguments(block, closed.jaxpr.debug_info)
+        location: LocationAttr = location_of_function(closed.jaxpr.debug_info)
+        kernel = self.tracer.surroundings
+        of_map = Surroundings(axes=kernel.axes, mesh=kernel.mesh, is_map=True)
+        inner = Tracer(self.surroundings or of_map, block, location)
+        captured = consts or inner.constants(closed.consts)
+        results: list[Any] = inner.run(closed.jaxpr, list(block.args), captured)
+        values = [
+            inner.scalar(index, i32) if isinstance(index, int) else inner.value(index)
+            for index in _indices(mapping, results)
+        ]
+        values += [inner.scalar(0, i32) for _ in range(words)]
+        inner.add(YieldOp(*values))
+        return Region(block)
 
 
 def _dimension(tracer: Tracer, dim: Any) -> DimAttr:
@@ -91,34 +115,6 @@ def _pipelining(tracer: Tracer, mode: Any) -> dict[str, Any]:
         "lookahead": mode.use_lookahead,
         "revisits": mode.revisit is pallas_core.RevisitMode.ANY,
     }
-
-
-def _region(
-    tracer: Tracer,
-    mapping: Any,
-    axes: int,
-    prefetch: Sequence[Attribute],
-    words: int,
-    consts: Sequence[Value],
-    surroundings: Surroundings | None,
-) -> Region:
-    """The index map as a region of one i32 per grid axis and the scalar-prefetch refs."""
-    closed = mapping.index_map_jaxpr
-    block = Block(arg_types=[*[i32] * axes, *prefetch])
-    name_arguments(block, closed.jaxpr.debug_info)
-    location: LocationAttr = location_of_function(closed.jaxpr.debug_info)
-    kernel = tracer.surroundings
-    of_map = Surroundings(axes=kernel.axes, mesh=kernel.mesh, is_map=True)
-    inner = Tracer(surroundings or of_map, block, location)
-    captured = consts or inner.constants(closed.consts)
-    results: list[Any] = inner.run(closed.jaxpr, list(block.args), captured)
-    values = [
-        inner.scalar(index, i32) if isinstance(index, int) else inner.value(index)
-        for index in _indices(mapping, results)
-    ]
-    values += [inner.scalar(0, i32) for _ in range(words)]
-    inner.add(YieldOp(*values))
-    return Region(block)
 
 
 def _indices(mapping: Any, results: Sequence[Any]) -> list[Any]:

@@ -99,7 +99,7 @@ def _merged(op: pallas.DotOp, c: Converter) -> pallas.DotOp:
     first = ((0,), (0,)) if batched else ((), ())
     lhs, rhs = operands
     pairs = contracting[:1], contracting[1:]
-    return pallas.DotOp(lhs, rhs, pairs, element_type(op.result.type), first)
+    return pallas.DotOp(lhs, rhs, pairs, element_type(op.result.type), batch=first)
 
 
 def _multiply_and_sum(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSAValue:

@@ -240,7 +240,9 @@ def simulate(
     check_form(arguments.module_of(module), form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
     told = functools.partial(warn_before_run, checks=wanted)
-    kernel = _lowered(told, module, form, target, passes, allow_beyond_reference)
+    kernel = _lowered(
+        told, module, form, target, passes=passes, allow_beyond_reference=allow_beyond_reference
+    )
     return _executed(kernel, per_device, options, target, driver)
 
 
@@ -261,6 +263,7 @@ def _lowered(
     module: ModuleOp,
     form: str,
     target: str,
+    *,
     passes: Sequence[ModulePass],
     allow_beyond_reference: bool,
 ) -> Lowered:

@@ -55,12 +55,13 @@ class KernelCall:
         text: str,
         name: str,
         settings: Settings,
+        *,
         devices: int,
         traced: ModuleOp | None = None,
         jaxpr: Any = None,
     ) -> None:
-        """`text` is the call as JAX wrote it, `traced` its kernel in `pallas` form, if wanted;
-        `jaxpr` is what JAX lowered, if known."""
+        """`text` is the call as JAX wrote it, in a program that so many `devices` run; `traced` its
+        kernel in `pallas` form, if wanted; `jaxpr` is what JAX lowered, if known."""
         self.settings = settings
         self.name = name
         if traced is not None:

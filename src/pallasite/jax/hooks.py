@@ -291,7 +291,7 @@ def _replace_calls_in(
         old = list(op.operation.results)
         with ir.InsertionPoint(op), op.operation.location:
             devices, position = _position(ctx)
-            call = KernelCall(text, name, settings, devices, module, jaxpr)
+            call = KernelCall(text, name, settings, devices=devices, traced=module, jaxpr=jaxpr)
             new = _emit_callback(ctx, call, position, op.operation)
         for before, after in zip(old, new, strict=True):
             before.replace_all_uses_with(after)
