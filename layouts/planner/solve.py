@@ -42,20 +42,28 @@ last resort."""
 
 
 def solve(
-    program: Program, x: int, move: WordMove, costs: Costs, thorough: bool = True
+    program: Program,
+    x: int,
+    move: WordMove,
+    costs: Costs,
+    thorough: bool = True,
+    first: bool = True,
 ) -> int | None:
     """The cheapest value of flat registers that `move` fills from the flat value `x`, or None.
 
-    Without `thorough`, gives up where only many gathers would do.
+    Without `thorough`, gives up where only many gathers would do. Unless it is the `first` one,
+    words may be moved already.
     """
     distinct, position = move.needed
     if not len(distinct.register):
         return program.take(x, position)
-    made = _solve(program, x, distinct, costs, thorough)
+    made = _solve(program, x, distinct, costs, thorough, first)
     return None if made is None else program.take(made, position)
 
 
-def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: bool) -> int | None:
+def _solve(
+    program: Program, x: int, move: WordMove, costs: Costs, thorough: bool, first: bool
+) -> int | None:
     def aligned(program: Program, x: int, move: WordMove) -> int | None:
         return solve_aligned(program, x, move, costs)
 
@@ -79,7 +87,7 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
             ways.append((cost, making[name]))
     # The cheapest by estimate goes first, so that its cost stops most others early.
     ways.sort(key=lambda way: way[0])
-    likely = [costs.copies * cost / ESTIMATED for cost, _ in ways]
+    likely = [costs.copies * cost / ESTIMATED for cost, _ in ways if first]
     made = cheapest(program, [way for _, way in ways], _STEPS, likely)
     if made is None and program.limit < math.inf:
         return None

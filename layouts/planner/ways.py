@@ -26,7 +26,7 @@ _FEW_SEGMENTS = 3
 _MOST_ROTATIONS = 32
 _FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
 """Largest destinations for strategies that treat single rows, and single words."""
-ESTIMATED = 1.5
+ESTIMATED = 1.25
 """No plan costs less than what is estimated, divided by this."""
 
 
@@ -60,7 +60,9 @@ def is_too_dear(program: Budget, moves: Sequence[WordMove], costs: Costs) -> boo
     if program.limit == math.inf:
         return False
     some = [move.needed[0] for move in moves]
-    likely = sum(min(estimates(move, costs).values()) for move in some if len(move.register))
+    each = [min(estimates(move, costs).values()) for move in some if len(move.register)]
+    # Other moves may find some of their words moved for the first.
+    likely = (max(each, default=0.0) + sum(each)) / 2
     return program.spent + costs.copies * likely / ESTIMATED > program.limit
 
 
@@ -90,9 +92,15 @@ def of_gathering_columns(move: WordMove, costs: Costs) -> float:
     """Cost of lane gathers that leave words in the source's sublane, then sublane gathers."""
     n, s, segment = np.nonzero(move.wanted)
     place = n, move.sublane[n, s, segment], segment
-    middle, displaced = np.full(move.register.shape, -1), np.zeros(move.register.shape, np.bool_)
+    middle, lane = np.full(move.register.shape, -1), np.full(move.register.shape, -1)
+    displaced = np.zeros(move.register.shape, np.bool_)
     middle[place] = move.register[n, s, segment]
+    lane[place] = move.lane[n, s, segment]
     displaced[place] = move.displaced[n, s, segment]
+    # Registers that only pick other sublanes are gathered once.
+    some = len(middle)
+    _, first, _ = unique_rows(np.concatenate([f.reshape(some, -1) for f in (middle, lane)], 1))
+    middle, displaced = middle[first], displaced[first]
     rows = np.where(middle >= 0, middle * SUBLANES + np.arange(SUBLANES)[:, None], -1)
     turned = move.wanted & (move.sublane != np.arange(SUBLANES)[:, None])
     later = costs.gather(along_lanes=False) * int(any_along(turned, 1, 2).sum())
@@ -119,7 +127,9 @@ def _within_rows(rows: Array, displaced: Array, register: Array, costs: Costs) -
     `displaced` marks words whose lane changes, `register` is the source register of every word.
     """
     gathers = _kinds(np.where(displaced, rows, -1), 2).max(1)
-    return costs.cross_lane * int(gathers.sum()) + _joins(register)
+    # Rows are put together once for all registers that gather other lanes of them.
+    _, first, _ = unique_rows(rows.reshape(len(rows), -1))
+    return costs.cross_lane * int(gathers.sum()) + _joins(register[first])
 
 
 def _joins(source: Array) -> int:

@@ -123,7 +123,8 @@ def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | Non
         made = solve(program, x, parts[0].move, costs) if parts else None
     for number, part in enumerate(parts):
         # Later parts may find moved what they need, so that only the first has a budget of its own.
-        made = solve(program, x, part.move, costs) if number else made
+        if number:
+            made = solve(program, x, part.move, costs, first=False)
         if made is None:
             return None
         merge.add(program.shift(made, part.amount), part.members, part.wanted, part.amount)
