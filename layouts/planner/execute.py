@@ -175,8 +175,12 @@ def _shuffle(operands: list[Array], pattern: tuple[int, ...]) -> Array:
 
 
 def _either(first: Array, second: Array) -> Array:
-    both = np.where(first == second, first, UNDEFINED)
-    return np.where(first == ZERO, second, np.where(second == ZERO, first, both))
+    cleared = first == ZERO
+    made = np.where(cleared, second, first)
+    both = ~cleared & (second != ZERO) & (first != second)
+    if both.any():
+        made[both] = UNDEFINED
+    return made
 
 
 def _interleave(first: Array, second: Array, step: Interleave) -> Array:

@@ -17,7 +17,7 @@ from pallasite.layouts.registers import LANES
 from pallasite.layouts.vector_layout import VectorLayout
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """Source positions of a destination as arrays [registers, rows, segments]; -1 is padding.
 

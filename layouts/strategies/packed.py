@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,6 +30,7 @@ _How = Mask | tuple[Field | None, Field | None]
 """How new words replace old ones: by a mask, or both masked and or-ed."""
 
 
+@lru_cache(maxsize=2)  # Every strategy asks for it.
 def distinct(found: Trace) -> tuple[Trace, Array]:
     """The trace of the distinct destination registers, and each register's number among these."""
     n = len(found.register)

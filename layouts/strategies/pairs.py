@@ -17,6 +17,7 @@ that are packed into a word.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,6 +54,7 @@ class Pairs:
         return bool((self.shifts > 0).any())
 
 
+@lru_cache(maxsize=2)
 def pairs_of(found: Trace, packing: int) -> Pairs | None:
     """How the words of `found` can be packed first; None if their elements lie differently."""
     if packing == 1 or found.slopes[:2] != (0, 0):
