@@ -86,17 +86,17 @@ def best_network(bits: Bits, program: Program, costs: Costs) -> Network | None:
     Equal groups are priced once. Raises `TooDear` if the budget of `program` cannot afford it.
     """
     wanted, _, inverse = unique_rows(bits.wanted)
-    few = _Groups(wanted.shape, wanted.tobytes(), tuple(np.bincount(inverse).tolist()))
-    found = _best_order(tuple(bits.weights), few, costs)
+    few = Groups(wanted.shape, wanted.tobytes(), tuple(np.bincount(inverse).tolist()))
+    found = best_order(tuple(bits.weights), few, costs)
     if found is None:
         return None
     order, registers, steps = found
     program.afford(costs.copies * registers + steps * costs.grid_instruction)
-    return _network(bits, order)
+    return network_of(bits, order)
 
 
 @dataclass(frozen=True)
-class _Groups:
+class Groups:
     """The different groups of wanted rows, and how often each occurs."""
 
     shape: tuple[int, ...]
@@ -105,8 +105,8 @@ class _Groups:
 
 
 @kept
-def _best_order(
-    weights: tuple[int, ...], groups: _Groups, costs: Costs
+def best_order(
+    weights: tuple[int, ...], groups: Groups, costs: Costs
 ) -> tuple[list[tuple[int, int]], int, int] | None:
     """The cheapest order of exchanges, with its numbers of register and grid instructions; None if
     there is none.
@@ -115,7 +115,7 @@ def _best_order(
     """
     wanted = np.frombuffer(groups.wanted, np.bool_).reshape(groups.shape)
     bits = Bits(np.zeros(len(wanted), np.int64), wanted, list(weights))
-    orders = list(_exchanges(bits))
+    orders = list(exchanges_of(bits))
     if not orders:
         return None
     registers, steps = _prices(bits, orders, np.array(groups.repeats), costs)
@@ -195,7 +195,7 @@ def find_bits(numbers: Array, base: Array) -> Bits | None:
     return Bits(base, wanted, filled)
 
 
-def _exchanges(bits: Bits) -> Iterator[list[tuple[int, int]]]:
+def exchanges_of(bits: Bits) -> Iterator[list[tuple[int, int]]]:
     """Every order of exchanges, as pairs: the destination sublane bit that comes in, and the
     sublane bit that goes out."""
     incoming = [i for i in range(3) if bits.weights[i] >= SUBLANES]
@@ -207,7 +207,7 @@ def _exchanges(bits: Bits) -> Iterator[list[tuple[int, int]]]:
             yield list(zip(sources, places, strict=True))
 
 
-def _network(bits: Bits, exchanges: list[tuple[int, int]]) -> Network:
+def network_of(bits: Bits, exchanges: list[tuple[int, int]]) -> Network:
     """The network of one order of exchanges."""
     stages, order = _stages_of(bits, exchanges)
     copies: list[list[tuple[Array, Array, Array]]] = []

@@ -117,7 +117,8 @@ def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | Non
     # What it takes to shift and to merge is known before anything is moved.
     later, filled = 0, np.zeros(n, np.bool_)
     for part in parts:
-        later += (part.amount != 0) * part.members.size + np.count_nonzero(filled[part.members])
+        later += int(part.amount != 0) * part.members.size
+        later += int(np.count_nonzero(filled[part.members]))
         filled[part.members] = True
     merge = _Merge(program, found.starts, n, packing)
     with program.reserve(costs.copies * later):
