@@ -11,12 +11,12 @@ from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.ways import (
     ALIGNED,
     COLUMNS,
-    ESTIMATED,
     ROTATING_FIRST,
     ROTATING_LAST,
     ROWS_APART,
     WITHIN_ROWS,
     estimates,
+    least_likely,
 )
 from pallasite.layouts.planner.words import WordMove
 from pallasite.layouts.strategies.exchange import exchange
@@ -78,22 +78,16 @@ def _solve(
     found = estimates(move, costs)
     if [*found] == [ALIGNED]:
         return aligned(program, x, move)
-    ways: list[tuple[float, Way]] = []
-    last: list[Way] = []
-    for name, cost in found.items():
-        if name == ROWS_APART and move.register.size > _MANY_WORDS:
-            last.append(making[name])
-        else:
-            ways.append((cost, making[name]))
+    last = {ROWS_APART} if move.register.size > _MANY_WORDS else set[str]()
     # The cheapest by estimate goes first, so that its cost stops most others early.
-    ways.sort(key=lambda way: way[0])
-    likely = [costs.copies * cost / ESTIMATED for cost, _ in ways if first]
-    made = cheapest(program, [way for _, way in ways], _STEPS, likely)
+    ways = sorted((way for way in found if way not in last), key=lambda way: found[way])
+    least = least_likely(move, costs) if first else dict.fromkeys(ways, 0.0)
+    made = cheapest(program, [making[w] for w in ways], _STEPS, [least[w] for w in ways])
     if made is None and program.limit < math.inf:
         return None
     # What takes long to plan is tried only where nothing else works.
     if made is None:
-        made = cheapest(program, last)
+        made = cheapest(program, [making[way] for way in found if way in last])
     if made is None and thorough and costs.steps == math.inf:
         made = gather_within_rows(program, x, move, costs, _MANY_ROWS)
     return made
@@ -123,8 +117,7 @@ def cheapest(
 
     Returns the value that it made, or None if all attempts decline. An attempt is stopped as soon
     as it costs more than the best one before it or, if there is one, after `most` steps; it is not
-    begun if it costs more than that by the estimate `likely`. Raises
-    `TooDear` if some were stopped and none succeeded.
+    begun if what it is `likely` to cost at least is more. Raises `TooDear` if some were stopped and none succeeded.
     """
     best: tuple[float, Program, int] | None = None
     limit, stopped = program.limit, False

@@ -26,8 +26,10 @@ _FEW_SEGMENTS = 3
 _MOST_ROTATIONS = 32
 _FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
 """Largest destinations for strategies that treat single rows, and single words."""
-ESTIMATED = 1.25
-"""No plan costs less than what is estimated, divided by this."""
+_SURE = {ROTATING_FIRST: 1.25, ROTATING_LAST: 1.25, ALIGNED: 1.25, ROWS_APART: 1.25}
+_UNSURE = 2.5
+"""No plan was found to cost less than the estimate of its method, divided by this. Repeated
+registers may share gathers, which is not seen before these are planned."""
 
 
 @lru_cache(maxsize=8)
@@ -55,15 +57,21 @@ def estimates(move: WordMove, costs: Costs) -> dict[str, float]:
     return found
 
 
+def least_likely(move: WordMove, costs: Costs) -> dict[str, float]:
+    """What each method that may do the move hardly costs less than, for all copies."""
+    found = estimates(move, costs)
+    return {way: costs.copies * cost / _SURE.get(way, _UNSURE) for way, cost in found.items()}
+
+
 def is_too_dear(program: Budget, moves: Sequence[WordMove], costs: Costs) -> bool:
     """Whether `moves` are estimated to cost much more than the budget of `program`."""
     if program.limit == math.inf:
         return False
     some = [move.needed[0] for move in moves]
-    each = [min(estimates(move, costs).values()) for move in some if len(move.register)]
+    each = [min(least_likely(move, costs).values()) for move in some if len(move.register)]
     # Other moves may find some of their words moved for the first.
     likely = (max(each, default=0.0) + sum(each)) / 2
-    return program.spent + costs.copies * likely / ESTIMATED > program.limit
+    return program.spent + likely > program.limit
 
 
 def of_rotating_first(move: WordMove, costs: Costs) -> float:
