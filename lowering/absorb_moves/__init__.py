@@ -11,6 +11,8 @@ The pass runs before memory is tiled, because an access at any row asks for tile
 (`infer-memref-layout`). Its steps, in order:
 
 * every access gets the rank of its memref (`ranks`);
+* slices of concatenations become slices of the operands, and concatenations of equal rows or
+  columns broadcasts (`concatenations`);
 * stores of single rows become one store (`rows`);
 * rolls of rows of several tiles become rolls of rows of one tile (`reshapes`), and so do rows that
   are broadcast and stored (`spread_rows`);
@@ -36,6 +38,7 @@ from pallasite.dialects import func, tpu, vector
 from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import shape_of
 from pallasite.dialects.walking import of_kind, operations
+from pallasite.lowering.absorb_moves.concatenations import repeat_by_broadcast, slice_parts
 from pallasite.lowering.absorb_moves.lane_rolls import roll_tiles_in_memory
 from pallasite.lowering.absorb_moves.ranks import load_in_full_rank, store_in_full_rank
 from pallasite.lowering.absorb_moves.reshapes import (
@@ -80,6 +83,10 @@ def _absorb(function: func.FuncOp) -> None:
             load_in_full_rank(found)
         else:
             store_in_full_rank(found)
+    for found in of_kind(function, vector.ExtractStridedSliceOp):
+        slice_parts(found)
+    for found in of_kind(function, tpu.ConcatenateOp):
+        repeat_by_broadcast(found)
     for block in _blocks(function):
         merge_rows(block)
     for found in of_kind(function, tpu.DynamicRotateOp):
