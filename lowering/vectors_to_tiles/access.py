@@ -56,6 +56,9 @@ class Access:
     box: Accessed | None = None
     """What the kernel accesses, if that may leave the memref."""
 
+    word_row: SSAValue | None = None
+    """The index at which the only row of words begins that is accessed, if that is known."""
+
     def attributes(self, base: Sequence[SSAValue]) -> dict[str, Attribute]:
         """What a load or store of registers from `base` on says of them."""
         steps: dict[str, Attribute] = {STEPS: array_attribute(i64, *self.steps)}
@@ -167,7 +170,16 @@ def _matrix_access(
         open_rows and not single_rows, ends[1] == extent[-1] and reaches_end(memref, -1),
         open_word=open_rows,
         box=accessed(op, indices, shape, extent),
+        word_row=_word_row(starts[0], shape, packing(bits), c),
     )  # fmt: skip
+
+
+def _word_row(start: int | None, shape: tuple[int, ...], p: int, c: Converter) -> SSAValue | None:
+    """The index of the row of words that holds all rows of a box from `start` on; None for several,
+    or one that is found only at run time."""
+    if start is None or start % p + shape[-2] > p:
+        return None
+    return c.constant_index(start - start % p)
 
 
 def _begins_a_word(row: SSAValue, tiling: Tiling, bits: int) -> bool:
@@ -213,8 +225,8 @@ def access_in(
     if layout == plan.layout:
         return plan
     if layout.tile_rows != plan.layout.tile_rows:
-        dense = dense_access(plan, shape)
-        return dense if dense is not None and dense.layout == layout else None
+        found = (dense for dense in _dense_accesses(plan, shape) if dense.layout == layout)
+        return next(found, None)
     tiling = tiling_of(plan.memref.type)
     rank = len(shape)
     if rank < 2 or tiling is None or layout.bits != 32 or not layout.is_native:
@@ -278,22 +290,53 @@ def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
 
 
 def dense_access(plan: Access, shape: Sequence[int]) -> Access | None:
-    """The access of `plan` with several small tiles per register; None if it saves no registers."""
+    """The access of `plan` with most tiles, or parts of tiles, per register; None if none saves
+    registers."""
+    found = _dense_accesses(plan, shape)
+    return min(found, key=lambda dense: dense.layout.register_count(shape), default=None)
+
+
+def _dense_accesses(plan: Access, shape: Sequence[int]) -> list[Access]:
+    """The accesses with several small tiles per register, and with a row of several tiles, that
+    save registers."""
     tiling, layout = tiling_of(plan.memref.type), plan.layout
     if len(shape) < 2 or tiling is None or len(tiling.first) != 2 or layout.row is None:
-        return None
-    rows, bits = tiling.first[0], layout.bits
-    if rows % packing(bits) or layout.native_rows <= rows or layout.native_rows % rows:
+        return []
+    found = [_tiles_access(plan, shape, tiling), _row_access(plan, shape, tiling)]
+    count = layout.register_count(shape)
+    return [f for f in found if f is not None and f.layout.register_count(shape) < count]
+
+
+def _tiles_access(plan: Access, shape: Sequence[int], tiling: Tiling) -> Access | None:
+    """The access of whole small tiles, of which a register holds several; None if there are
+    none."""
+    layout, rows = plan.layout, tiling.first[0]
+    assert layout.row is not None
+    if rows % layout.packing or layout.native_rows <= rows or layout.native_rows % rows:
         return None
     if tiling.strides[-1] != 1 or layout.row + shape[-2] > rows or plan.axis != -2:
         return None
-    if plan.single_rows and rows != packing(bits):
+    if plan.single_rows and rows != layout.packing:
         return None
     dense = replace(layout, tile_rows=rows)
-    if dense.register_count(shape) >= layout.register_count(shape):
-        return None
     return replace(
         plan, layout=dense, steps=(*plan.steps[:-2], *dense.block), sublane_stride=1,
+        tile_rows=layout.native_rows, single_rows=False, open_row=plan.open_word,
+    )  # fmt: skip
+
+
+def _row_access(plan: Access, shape: Sequence[int], tiling: Tiling) -> Access | None:
+    """The access of a single row of words, of which a register holds as many tiles as it has
+    sublanes; None for several rows."""
+    layout, p = plan.layout, plan.layout.packing
+    if plan.word_row is None or plan.axis != -2 or tiling.first[0] == p:
+        return None
+    assert layout.row is not None
+    dense = replace(layout, tile_rows=p, row=layout.row % p)
+    return replace(
+        plan, base=(*plan.base[:-2], plan.word_row, plan.base[-1]), layout=dense,
+        steps=(*plan.steps[:-2], *dense.block),
+        sublane_stride=tiling.strides[-1] * tiling.first[0] // p,
         tile_rows=layout.native_rows, single_rows=False, open_row=plan.open_word,
     )  # fmt: skip
 

@@ -32,6 +32,7 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.spread_loads import load_spread_rows
 from pallasite.lowering.vectors_to_tiles.views import absorb_bitcasts
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
+from pallasite.passes.divisibility import constant_of
 from pallasite.targets import Target
 
 _FREE = (Renaming, arith.ConstantOp, tpu.BitcastVregOp, grid.ConcatOp, grid.PoisonOp)
@@ -93,7 +94,8 @@ def _carries_vectors(function: func.FuncOp) -> bool:
 
 
 def _has_small_tiles(function: func.FuncOp) -> bool:
-    """Whether some access takes several tiles that a register could hold together."""
+    """Whether some access takes several tiles, or one row of several, that a register could hold
+    together."""
     for op in of_kind(function, vector.LoadOp, vector.StoreOp, tpu.VectorStoreOp):
         value = op.results[0] if isinstance(op, vector.LoadOp) else op.operands[0]
         tiling = tiling_of(cast(MemRefType[Attribute], op.base.type))
@@ -102,6 +104,9 @@ def _has_small_tiles(function: func.FuncOp) -> bool:
         if tiling is None or len(shape) < 2 or len(tiling.first) != 2 or shape[-1] <= LANES:
             continue
         if shape[-2] <= tiling.first[0] < native and tiling.strides[-1] == 1:
+            return True
+        start, p = constant_of(op.indices[-2]), native // SUBLANES
+        if start is not None and start % p + shape[-2] <= p < tiling.first[0]:
             return True
     return False
 
