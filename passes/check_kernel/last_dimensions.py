@@ -138,7 +138,9 @@ class LastDimensions:
     def _reduced_by(self, op: Operation) -> frozenset[int]:
         """The dimensions over which `op`, or what it is computed from, reduces."""
         if isinstance(op, vector.MultiReductionOp):
-            return frozenset(_reduced_dims(op))
+            # What has one element along a dimension is not changed by reducing it.
+            shape = shape_of(op.source.type)
+            return frozenset(dim for dim in _reduced_dims(op) if shape[dim] > 1)
         if isinstance(op, vector.ShapeCastOp):
             source, new = op.operands[0], shape_of(op.results[0].type)
             old = shape_of(source.type)

@@ -18,7 +18,7 @@ import pallasite  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
 
 from ...asking import asked  # noqa: E402
-from .test_renamed import Way, kept, module_of  # noqa: E402
+from .test_renamed_registers import Way, kept, module_of  # noqa: E402
 
 pytestmark = [pytest.mark.jax, pytest.mark.aot]
 ROWS, WIDE, FLAT = (16, 128), (8, 256), (2048,)
