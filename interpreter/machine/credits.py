@@ -44,6 +44,16 @@ class Credit:
     behind: int = 0
     """The sum of the amounts that can only arrive after it."""
 
+    @property
+    def leads(self) -> bool:
+        """Whether there may be credits that can only arrive after this one."""
+        return self.uses is None or self.ordered
+
+    @property
+    def reach(self) -> int:
+        """`behind`, and of a signal, which arrives as a whole, what may be missing of it."""
+        return self.behind if self.uses is not None else self.behind + self.amount - 1
+
     def precedes(self, later: Credit) -> bool:
         """Whether a credit that is issued later can only arrive after this one."""
         if self.uses is None:
@@ -108,6 +118,12 @@ class Credits:
     """The last reads of the count."""
     _open: list[Credit] = field(default_factory=list[Credit])
     """Credits that no wait has certainly taken."""
+    _leading: int = 0
+    """How many of them lead others."""
+    _reach: int = 0
+    """At most so far does `_spare` of one of them exceed what was taken less what was issued."""
+    _arrived: list[Credit] = field(default_factory=list[Credit])
+    """Credits of transfers that have landed since `in_part` was last asked."""
     _taken: list[_Taken] = field(default_factory=list[_Taken])
     _alone: int | None = None
     """The core that has issued all credits, each after the one before; -1 if several have."""
@@ -117,13 +133,15 @@ class Credits:
         credit.number, credit.time = self.issued, int(credit.clock[credit.issuer])
         self.issued += 1
         self.total += credit.amount
-        for earlier in self._open:
+        for earlier in self._open if self._leading else ():
             if earlier.precedes(credit):
                 earlier.behind += credit.amount
-        chained = credit.uses is None or credit.ordered
+                self._reach = max(self._reach, earlier.reach)
+        self._reach = max(self._reach, credit.reach)
+        self._leading += credit.leads
         if self._alone is None:
-            self._alone = credit.issuer if chained else -1
-        elif self._alone != credit.issuer or not chained:
+            self._alone = credit.issuer if credit.leads else -1
+        elif self._alone != credit.issuer or not credit.leads:
             self._alone = -1
         if self._alone < 0:
             self._disturb(credit)
@@ -144,6 +162,8 @@ class Credits:
         """Notes that `credit` has arrived."""
         credit.landed = True
         self.landed += credit.amount
+        if credit.uses is not None:
+            self._arrived.append(credit)
 
     def wait(
         self, waiter: int, amount: int, left: int, time: int, at: SourceLocation | None
@@ -161,6 +181,8 @@ class Credits:
             self.landed += strange
         certain: list[Credit] = []
         still: list[Credit] = []
+        if self.taken - self.total + self._reach < 0:
+            return certain
         for credit in self._open:
             spare = self._spare(credit)
             if credit.landed and spare >= 0 and (credit.number, number) not in self.doubtful:
@@ -172,15 +194,14 @@ class Credits:
             else:
                 still.append(credit)
         self._open = still
+        self._leading = sum(credit.leads for credit in still)
+        self._reach = max((credit.reach for credit in still), default=0)
         return certain
 
     def _spare(self, credit: Credit) -> int:
         """How much more might have arrived before the last wait with `credit` still certainly taken
         by it; negative if the wait might have ended without all of it."""
-        others = self.total - credit.behind
-        if credit.uses is not None:
-            return self.taken - others
-        return self.taken - (others - credit.amount) - 1
+        return self.taken - self.total + credit.reach
 
     def count(self, question: Count, clock: Clock) -> Credit | None:
         """A credit that may or may not have arrived before a read of the count by whoever has
@@ -190,9 +211,10 @@ class Credits:
         return next(unknown, None)
 
     def in_part(self) -> list[Credit]:
-        """Transfers that have landed, of which a wait has taken only a part, or a part of another
-        one instead."""
-        return [credit for credit in self._open if credit.landed and credit.uses is not None]
+        """Transfers that have landed since this was last asked; a wait since then has taken only a
+        part of those that are still open, or a part of another one instead."""
+        arrived, self._arrived = self._arrived, []
+        return arrived
 
     def missed(self, waiter: int, core: int, time: int) -> tuple[Credit, Credit | None] | None:
         """A signal that knows of what `core` did at `time`, but which no wait by `waiter` has

@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pallasite.diagnostics import ExecutionError, SourceLocation
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter.machine.copies import copy_elements, snapshot
 from pallasite.interpreter.machine.dma_rules import (
-    check_aliases,
+    Aliases,
     check_in_scope,
     check_written_once,
 )
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 STIRRED = 32
 """How many transfers in flight one event may move on: enough for any order to occur."""
-MOST_IN_FLIGHT = 4096
-"""Transfers in flight for each core of the machine; hardware queues are far shorter."""
+MOST_IN_FLIGHT = 1 << 16
+"""Transfers in flight for each core of the machine. On the hardware, a core waits while its queue
+is full, so that kernels may start any number before they wait."""
 
 
 @dataclass(eq=False, slots=True)
@@ -149,6 +150,7 @@ class Engine:
         self.random = order.source()
         self.flying: dict[Transfer, None] = {}
         """Transfers in flight, oldest first."""
+        self.aliases = Aliases(self.flying)
         self.passes = False
         """Whether the kernel has semaphores that it passes on to later ones."""
         self.routes: dict[tuple[Core, Core], list[Transfer]] = {}
@@ -169,6 +171,7 @@ class Engine:
                 "too-many-dmas",
                 f"{len(self.flying)} DMAs are in flight that nobody has waited for",
                 transfer.location,
+                [Note("wait for earlier ones first: copy.wait(), for as many as are started")],
             )
         if transfer.target.buffer.boxes is not None:
             check_written_once(transfer)
@@ -180,7 +183,7 @@ class Engine:
         if self.passes:
             self.land_passed(transfer.source.buffer)
         if transfer.target.buffer.aliased or transfer.source.buffer.aliased:
-            check_aliases(transfer, self.flying)
+            self.aliases.check(transfer)
         self.flying[transfer] = None
         if transfer.remote and not self.order.unordered:
             self.routes.setdefault((transfer.sender, transfer.receiver), []).append(transfer)

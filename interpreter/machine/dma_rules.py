@@ -4,15 +4,19 @@ promises.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation, allocation
 from pallasite.interpreter.machine.faults import ONE_VISIT
+from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.dma import Transfer
+
+_ROOM = 64
+"""So many transfers of a buffer are kept before it is asked which of them are in flight."""
 
 
 def check_in_scope(transfer: Transfer, ref: Ref) -> None:
@@ -60,19 +64,56 @@ def _share_elements(a: Ref, b: Ref) -> bool:
     return all(s < t + m and t < s + n for s, n, t, m in columns)
 
 
-def check_aliases(transfer: Transfer, flying: Iterable[Transfer]) -> None:
+class _Touching:
+    """Transfers that read, or write, memory which an input and an output share, by its buffer."""
+
+    def __init__(self, flying: Container[Transfer]) -> None:
+        self._flying = flying
+        self._known: dict[Buffer, list[Transfer]] = {}
+        self._room: dict[Buffer, int] = {}
+
+    def add(self, buffer: Buffer, transfer: Transfer) -> None:
+        """Adds a transfer; now and then, forgets those that are not in flight any more."""
+        known = self._known.setdefault(buffer, [])
+        if len(known) >= self._room.get(buffer, _ROOM):
+            known[:] = self.of(buffer)
+            self._room[buffer] = max(_ROOM, 2 * len(known))
+        known.append(transfer)
+
+    def of(self, buffer: Buffer) -> list[Transfer]:
+        """Those of `buffer` that are in flight."""
+        return [known for known in self._known.get(buffer, ()) if known in self._flying]
+
+
+class Aliases:
     """Refuses to read, through an aliased input, what is being written through the output."""
-    for other in flying:
-        for read, write in ((transfer, other), (other, transfer)):
-            if write.remote or not write.target.buffer.aliased:
-                continue
-            if not read.read and _share_elements(read.source, write.reach or write.target):
-                raise broken_alias(
-                    f"{transfer.describe()} overlaps {other.describe()}, which nobody has waited "
-                    f"for: one reads what the other writes",
-                    transfer.location,
-                    other.location,
-                )
+
+    def __init__(self, flying: Container[Transfer]) -> None:
+        self._reads, self._writes = _Touching(flying), _Touching(flying)
+
+    def check(self, transfer: Transfer) -> None:
+        """Compares `transfer`, which is about to start, with those in flight, and notes it."""
+        source, target = transfer.source.buffer, transfer.target.buffer
+        if source.aliased:
+            for other in self._writes.of(source):
+                _compare(transfer, other, transfer, other)
+            self._reads.add(source, transfer)
+        if target.aliased and not transfer.remote:
+            for other in self._reads.of(target):
+                if other is not transfer:
+                    _compare(other, transfer, transfer, other)
+            self._writes.add(target, transfer)
+
+
+def _compare(read: Transfer, write: Transfer, later: Transfer, other: Transfer) -> None:
+    """Refuses the later of two transfers if one may read what the other one writes."""
+    if not read.read and _share_elements(read.source, write.reach or write.target):
+        raise broken_alias(
+            f"{later.describe()} overlaps {other.describe()}, which nobody has waited for: one "
+            "reads what the other writes",
+            later.location,
+            other.location,
+        )
 
 
 def broken_alias(

@@ -4,7 +4,8 @@ all.
 Most regions are dense boxes of one array, and most of these are the blocks into which a grid cuts
 it; they are found by their first coordinates. Other boxes are found by their coordinates as well,
 since blocks of columns interleave in memory. Regions of another view of the memory are found by
-their bytes.
+their bytes. Rows that are taken by an index count as one array each; so once there are many arrays,
+all regions have one more index by their bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Generic
 
 from pallasite.interpreter.machine.regions import Region
 from pallasite.interpreter.machine.spans import Key, Spans
+
+_FEW = 8
+"""Arrays up to which each is searched on its own."""
 
 
 class _Group(Generic[Key]):
@@ -92,6 +96,8 @@ class RegionIndex(Generic[Key]):
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, _Group[Key]] = {}
+        self._by_bytes: Spans[Key] | None = None
+        """All of them, once there are many arrays."""
 
     def add(self, key: Key, region: Region) -> None:
         """Adds `key`."""
@@ -99,17 +105,29 @@ class RegionIndex(Generic[Key]):
         if group is None:
             group = self._groups[region.array] = _Group(region)
         group.add(key, region)
+        if self._by_bytes is not None:
+            self._by_bytes.add(key, region.span)
+        elif len(self._groups) > _FEW:
+            self._by_bytes = Spans()
+            for known in self._groups.values():
+                for earlier, place in known.regions.items():
+                    self._by_bytes.add(earlier, place.span)
 
     def remove(self, key: Key, region: Region) -> None:
         """Removes `key`, which was added with that region."""
         self._groups[region.array].remove(key, region)
+        if self._by_bytes is not None:
+            self._by_bytes.remove(key, region.span)
 
     def near(self, region: Region) -> list[Key]:
         """The keys whose regions may overlap another one, some of them twice."""
-        found: list[Key] = []
-        for array, group in self._groups.items():
-            if array is None or array != region.array:
-                found += group.bytes_near(region)
-            else:
-                found += group.boxes_near(region)
+        own = None if region.array is None else self._groups.get(region.array)
+        found = [] if own is None else own.boxes_near(region)
+        if self._by_bytes is None:
+            for group in self._groups.values():
+                if group is not own:
+                    found += group.bytes_near(region)
+        else:
+            mine = () if own is None else own.regions
+            found += [key for key in self._by_bytes.near(region.span) if key not in mine]
         return found
