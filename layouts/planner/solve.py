@@ -117,7 +117,8 @@ def cheapest(
 
     Returns the value that it made, or None if all attempts decline. An attempt is stopped as soon
     as it costs more than the best one before it or, if there is one, after `most` steps; it is not
-    begun if what it is `likely` to cost at least is more. Raises `TooDear` if some were stopped and none succeeded.
+    begun if what it is `likely` to cost at least is more. Raises `TooDear` if some were stopped and
+    none succeeded.
     """
     best: tuple[float, Program, int] | None = None
     limit, stopped = program.limit, False

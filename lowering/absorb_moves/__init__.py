@@ -83,6 +83,16 @@ def _absorb(function: func.FuncOp) -> None:
             load_in_full_rank(found)
         else:
             store_in_full_rank(found)
+    _join_moves(function)
+    _move_in_memory(function)
+    for found in of_kind(function, vector.ExtractStridedSliceOp):
+        move_slice_up(found)
+    for block in function.body.blocks:
+        remove_dead_code(block)
+
+
+def _join_moves(function: func.FuncOp) -> None:
+    """Replaces movements by fewer, or by broadcasts."""
     for found in of_kind(function, vector.ExtractStridedSliceOp):
         slice_parts(found)
     for found in of_kind(function, tpu.ConcatenateOp):
@@ -95,11 +105,6 @@ def _absorb(function: func.FuncOp) -> None:
         spread_as_column(found)
     for found in of_kind(function, vector.ShapeCastOp):
         widen_before_reshape(found)
-    _move_in_memory(function)
-    for found in of_kind(function, vector.ExtractStridedSliceOp):
-        move_slice_up(found)
-    for block in function.body.blocks:
-        remove_dead_code(block)
 
 
 def _move_in_memory(function: func.FuncOp) -> None:
