@@ -182,7 +182,7 @@ class _Loop:
     """A loop around `closed`, which takes constants, the position if `has_index`, and carries."""
 
     e: Equation
-    closed: Any
+    closed: jax_core.ClosedJaxpr
     consts: Sequence[Value]
     has_index: bool = True
 

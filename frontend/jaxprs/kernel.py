@@ -16,14 +16,14 @@ from pallasite.dialects.pallas.kernel import LAYOUT_PASSES
 from pallasite.dialects.pallas.kernel_rules import MAPPED
 from pallasite.dialects.tpu.keywords import DimensionSemantics
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.internals import core_type, pallas_core, pallas_utils
+from pallasite.frontend.jaxprs.internals import core_type, jax_core, pallas_core, pallas_utils
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
 from pallasite.frontend.jaxprs.windows import Windows, axis_semantics, grid_sizes, name_arguments
 
 
 def trace_call(
-    jaxpr: Any,
+    jaxpr: jax_core.Jaxpr,
     grid_mapping: Any,
     *,
     semantics: Sequence[Any] | None,
@@ -96,7 +96,7 @@ def _operands(
 
 
 def trace_mesh(
-    jaxpr: Any,
+    jaxpr: jax_core.Jaxpr,
     mesh: Any,
     *,
     device_mesh: Any,
@@ -143,7 +143,7 @@ def trace_mesh(
     return _module(kernel, tracer)
 
 
-def _start(jaxpr: Any, surroundings: Surroundings) -> tuple[Block, Tracer]:
+def _start(jaxpr: jax_core.Jaxpr, surroundings: Surroundings) -> tuple[Block, Tracer]:
     """An empty body with the arguments of `jaxpr`, and the tracer that fills it."""
     location = location_of_kernel(jaxpr)
     body = Block()
@@ -157,7 +157,7 @@ def _start(jaxpr: Any, surroundings: Surroundings) -> tuple[Block, Tracer]:
     return body, tracer
 
 
-def _finish(tracer: Tracer, jaxpr: Any, body: Block) -> None:
+def _finish(tracer: Tracer, jaxpr: jax_core.Jaxpr, body: Block) -> None:
     tracer.run(jaxpr, list(body.args))
     tracer.add(YieldOp())
 
@@ -169,7 +169,7 @@ def _module(kernel: KernelOp, tracer: Tracer) -> ModuleOp:
     return module
 
 
-def _symbol(jaxpr: Any) -> str:
+def _symbol(jaxpr: jax_core.Jaxpr) -> str:
     return re.sub(r"[^\w.-]", "_", jaxpr.debug_info.func_name)
 
 

@@ -70,7 +70,7 @@ def location_of(source_info: Any, function: LibraryFunction | None = None) -> Lo
     return _of_traceback(source_info.traceback, function)
 
 
-def location_of_function(debug_info: Any) -> LocationAttr:
+def location_of_function(debug_info: jax_core.DebugInfo) -> LocationAttr:
     """The line on which a traced function begins."""
     file, line = debug_info.func_filename, debug_info.func_lineno
     if file is None or line is None:
@@ -78,14 +78,14 @@ def location_of_function(debug_info: Any) -> LocationAttr:
     return position(file, line, 1)
 
 
-def location_of_kernel(jaxpr: Any) -> LocationAttr:
+def location_of_kernel(jaxpr: jax_core.Jaxpr) -> LocationAttr:
     """The line on which a kernel begins; of one that JAX has made, the first line of the user's."""
     if is_users(jaxpr.debug_info.func_filename or ""):
         return location_of_function(jaxpr.debug_info)
     return next(_lines(jaxpr), None) or location_of_function(jaxpr.debug_info)
 
 
-def _lines(jaxpr: Any) -> Generator[LocationAttr]:
+def _lines(jaxpr: jax_core.Jaxpr) -> Generator[LocationAttr]:
     """The user's lines in a jaxpr and in those that it calls."""
     for equation in jaxpr.eqns:
         location = location_of(equation.source_info)
@@ -95,7 +95,7 @@ def _lines(jaxpr: Any) -> Generator[LocationAttr]:
         yield from _lines(inner)
 
 
-def library_function(debug_info: Any) -> LibraryFunction | None:
+def library_function(debug_info: jax_core.DebugInfo) -> LibraryFunction | None:
     """Where a traced function begins if it is JAX's own: whoever called it first is in its
     traceback."""
     file, line = debug_info.func_filename, debug_info.func_lineno

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from pallasite.frontend.jaxprs.internals import pjit
+from pallasite.frontend.jaxprs.internals import jax_core, pjit
 from pallasite.frontend.jaxprs.locations import library_function
 
 
@@ -36,7 +36,9 @@ class Term:
 Operation = Callable[[Term, Term], "Term | None"]
 
 
-def affine_map(closed: Any, bounds: Sequence[int | None], results: int) -> AffineMap | None:
+def affine_map(
+    closed: jax_core.ClosedJaxpr, bounds: Sequence[int | None], results: int
+) -> AffineMap | None:
     """The map over grid axes of sizes `bounds` (None if unknown), None if it is not affine."""
     jaxpr = closed.jaxpr
     if jaxpr.constvars or len(jaxpr.outvars) != results:
@@ -53,7 +55,7 @@ def affine_map(closed: Any, bounds: Sequence[int | None], results: int) -> Affin
     return AffineMap(len(axes), 0, tuple(term.expression for term in terms if term is not None))
 
 
-def _evaluate(jaxpr: Any, arguments: Sequence[Term | None]) -> list[Term | None] | None:
+def _evaluate(jaxpr: jax_core.Jaxpr, arguments: Sequence[Term | None]) -> list[Term | None] | None:
     values: dict[Any, Term | None] = dict(zip(jaxpr.invars, arguments, strict=True))
 
     def read(atom: Any) -> Term | None:
@@ -69,11 +71,12 @@ def _evaluate(jaxpr: Any, arguments: Sequence[Term | None]) -> list[Term | None]
         if results is None:
             return None
         for variable, term in zip(equation.outvars, results, strict=True):
-            values[variable] = term if term is None or _fits(term, variable.aval.dtype) else None
+            number: Any = variable.aval
+            values[variable] = term if term is None or _fits(term, number.dtype) else None
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _apply(equation: Any, inputs: list[Term | None]) -> list[Term | None] | None:
+def _apply(equation: jax_core.JaxprEqn, inputs: list[Term | None]) -> list[Term | None] | None:
     primitive = equation.primitive
     if primitive is pjit.jit_p:
         called = equation.params["jaxpr"]

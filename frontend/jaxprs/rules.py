@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pallasite.frontend.jaxprs.internals import tpu_core, tpu_lowering
+from pallasite.frontend.jaxprs.internals import jax_core, tpu_core, tpu_lowering
 
 if TYPE_CHECKING:
     from pallasite.frontend.jaxprs.tracer import Equation, Value
@@ -43,7 +43,7 @@ def subcore_rule(*primitives: Any) -> Callable[[R], R]:
     return register
 
 
-def rule_of(primitive: Any, core: Any) -> Rule | None:
+def rule_of(primitive: jax_core.Primitive, core: Any) -> Rule | None:
     """The rule of `primitive` on a core of JAX's kind `core`; None if there is none.
 
     Subcores have rules only of what JAX lowers for them.

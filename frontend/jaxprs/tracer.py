@@ -30,7 +30,7 @@ from pallasite.dialects import arith, vector
 from pallasite.dialects.locations import position_of
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.advice import ADVICE, ADVICE_OF_FUNCTIONS, ON_SUBCORES
-from pallasite.frontend.jaxprs.internals import tpu_core
+from pallasite.frontend.jaxprs.internals import jax_core, tpu_core
 from pallasite.frontend.jaxprs.locations import LibraryFunction, library_function, location_of
 from pallasite.frontend.jaxprs.rules import rule_of
 from pallasite.frontend.jaxprs.scopes import start_scope, stop_scope
@@ -98,7 +98,7 @@ class Tracer:
         """The names of the functions that are being emitted, from the outermost."""
 
     def run(
-        self, jaxpr: Any, arguments: Sequence[Value], consts: Sequence[Value] = ()
+        self, jaxpr: jax_core.Jaxpr, arguments: Sequence[Value], consts: Sequence[Value] = ()
     ) -> list[Value]:
         """Emits what `jaxpr` does; its results."""
         values: dict[Any, Value] = {}
@@ -128,7 +128,7 @@ class Tracer:
         self._name(scopes, [])
         return [read(atom) for atom in jaxpr.outvars]
 
-    def inline(self, closed: Any, arguments: Sequence[Value]) -> list[Value]:
+    def inline(self, closed: jax_core.ClosedJaxpr, arguments: Sequence[Value]) -> list[Value]:
         """Emits a function that the current equation calls.
 
         JAX keeps the jaxprs of its own functions, so that their equations tell who called them
@@ -290,7 +290,7 @@ class Equation:
     """One application of a primitive, as rules see it."""
 
     tracer: Tracer
-    equation: Any
+    equation: jax_core.JaxprEqn
     arguments: list[Value]
     used: list[bool]
     """Which results anything reads."""

@@ -14,7 +14,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from pallasite.dialects.pallas import DimAttr, WindowAttr, YieldOp
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.internals import pallas_core, state_indexing
+from pallasite.frontend.jaxprs.internals import jax_core, pallas_core, state_indexing
 from pallasite.frontend.jaxprs.locations import location_of_function
 from pallasite.frontend.jaxprs.maps import affine_map
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer, Value
@@ -126,7 +126,7 @@ def _indices(mapping: Any, results: Sequence[Any]) -> list[Any]:
     return indices
 
 
-def name_arguments(block: Block, debug_info: Any) -> None:
+def name_arguments(block: Block, debug_info: jax_core.DebugInfo) -> None:
     """Gives the arguments of a block the names that the function's author gave them."""
     names = debug_info.arg_names
     if names is not None and len(names) == len(block.args):

@@ -32,6 +32,7 @@ from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.subcores import first_function
 from pallasite.dialects.tpu import DeviceIdOp
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.windows import give_names
 from pallasite.interpreter.arrays import dtype_of
@@ -58,7 +59,7 @@ class KernelCall:
         *,
         devices: int,
         traced: ModuleOp | None = None,
-        jaxpr: Any = None,
+        jaxpr: jax_core.Jaxpr | None = None,
     ) -> None:
         """`text` is the call as JAX wrote it, in a program that so many `devices` run; `traced` its
         kernel in `pallas` form, if wanted; `jaxpr` is what JAX lowered, if known."""
@@ -250,7 +251,9 @@ class _Round:
         return self.outputs[device]
 
 
-def lowered_by_jax(text: str, name: str, settings: Settings, jaxpr: Any = None) -> KnownKernel:
+def lowered_by_jax(
+    text: str, name: str, settings: Settings, jaxpr: jax_core.Jaxpr | None = None
+) -> KnownKernel:
     """The kernel in the call as JAX wrote it, which calls of the same text share; its `jaxpr`
     knows what its author calls what it works on."""
 
@@ -287,7 +290,7 @@ def _known(
     return kernel
 
 
-def _name_memory(module: ModuleOp, jaxpr: Any) -> None:
+def _name_memory(module: ModuleOp, jaxpr: jax_core.Jaxpr) -> None:
     """Gives the memory of a kernel its author's names, and the kernel the line on which it begins:
     JAX's module says neither."""
     func, names = first_function(module), jaxpr.debug_info.arg_names

@@ -50,7 +50,7 @@ def _no_derivative(error: Exception, params: dict[str, Any]) -> Diagnostic | Non
     return _told(rule, [_CUSTOM_VJP, "where only jax.jvp is wanted, a jax.custom_jvp"], params)
 
 
-def explain_transposes(simulating: Callable[[], bool], primitive: Any) -> None:
+def explain_transposes(simulating: Callable[[], bool], primitive: jax_core.Primitive) -> None:
     """What JAX raises for the transpose of a kernel that `primitive` calls gets a note."""
     original: Any = ad.primitive_transposes.get(primitive, functools.partial(_without, primitive))
 
@@ -70,7 +70,7 @@ def explain_transposes(simulating: Callable[[], bool], primitive: Any) -> None:
     ad.primitive_transposes[primitive] = transpose
 
 
-def _without(primitive: Any, *cotangents: Any, **params: Any) -> Any:
+def _without(primitive: jax_core.Primitive, *cotangents: Any, **params: Any) -> Any:
     """Raises what JAX does for a primitive without a rule."""
     raise NotImplementedError(
         f"Transpose rule (for reverse-mode differentiation) for '{primitive}' not implemented"
@@ -114,7 +114,7 @@ def explain_jacobians(simulating: Callable[[], bool], primitives: Iterable[Any])
     replace_function(jax.jacfwd, explained)
 
 
-def _first_call(jaxpr: Any, primitives: frozenset[Any]) -> dict[str, Any] | None:
+def _first_call(jaxpr: jax_core.Jaxpr, primitives: frozenset[Any]) -> dict[str, Any] | None:
     """The parameters of the first call of a kernel in `jaxpr`."""
     for equation in jaxpr.eqns:
         if equation.primitive in primitives:

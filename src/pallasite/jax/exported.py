@@ -42,7 +42,7 @@ def run_exported_programs(
     original: Any = _export._call_exported_lowering
 
     @functools.wraps(original)
-    def rule(ctx: Any, *operands: Any, exported: Any) -> Sequence[Any]:
+    def rule(ctx: mlir.LoweringRuleContext, *operands: Any, exported: Any) -> Sequence[Any]:
         here = "cpu" in exported.platforms or "tpu" not in exported.platforms
         if here or not simulating():
             return original(ctx, *operands, exported=exported)
@@ -115,7 +115,7 @@ def _visit(op: Any, visit: Callable[[Any], None]) -> None:
             visit(block)
 
 
-def check_not_exported(ctx: Any) -> None:
+def check_not_exported(ctx: mlir.LoweringRuleContext) -> None:
     """Refuses a simulated kernel in a program that is exported for the CPU, or lowered for it and
     other platforms at once."""
     module = ctx.module_context

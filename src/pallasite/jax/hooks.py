@@ -33,6 +33,7 @@ from jax.core import ShapedArray
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.verification import verify
 from pallasite.frontend.calls import TARGET
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.jax import tracing
 from pallasite.jax.alone import kept_with
 from pallasite.jax.call_faults import FAULTS_OF_OTHER_DEVICES, FAULTS_OF_OTHER_THREADS
@@ -154,7 +155,7 @@ def install() -> None:
         _installed.set()
 
 
-def _mark_calls(primitive: Any) -> None:
+def _mark_calls(primitive: jax_core.Primitive) -> None:
     """Calls of `primitive` traced inside a simulation carry its settings."""
     bind = primitive.bind
 
@@ -179,14 +180,15 @@ def _for_tpu(params: dict[str, Any]) -> bool:
 
 
 Rule = Callable[..., Sequence[Any]]
+Context = mlir.LoweringRuleContext
 
 
-def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
+def _replace_rule(primitive: jax_core.Primitive, for_tpu: Rule) -> None:
     """On the CPU, simulated calls lower as `for_tpu` does, to a callback, others as before."""
     original: Rule = mlir._lowerings[primitive].rule
 
     @functools.wraps(original)
-    def rule(ctx: Any, *operands: Any, interpret: Any, **params: Any) -> Sequence[Any]:
+    def rule(ctx: Context, *operands: Any, interpret: Any, **params: Any) -> Sequence[Any]:
         settings = interpret.settings if isinstance(interpret, Simulated) else None
         if settings is None and not interpret and _for_tpu(params):
             settings = current()  # The call was traced before the simulation began.
@@ -217,7 +219,7 @@ def _explaining_others(params: dict[str, Any]) -> AbstractContextManager[None]:
     return explaining_lowering(params, elsewhere, FAULTS_OF_OTHER_THREADS)
 
 
-def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
+def _lower_pallas_call(ctx: Context, *operands: Any, **params: Any) -> Sequence[Any]:
     _check([params["jaxpr"]])
     check_tangents(params)
     check_bounds(ctx.avals_in, params)
@@ -226,14 +228,14 @@ def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]
     return tpu_rules.pallas_call_tpu_lowering_rule(ctx, *operands, **params)
 
 
-def _lower_mpmd_map(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
+def _lower_mpmd_map(ctx: Context, *operands: Any, **params: Any) -> Sequence[Any]:
     check_results(params["meshes"], params["jaxprs"], params["out_avals"])
     _check(params["jaxprs"])
     check_addresses(params["meshes"], params["jaxprs"])
     return mpmd._mpmd_map_tpu_lowering(ctx, *operands, **params)
 
 
-def _check(jaxprs: Sequence[Any]) -> None:
+def _check(jaxprs: Sequence[jax_core.Jaxpr]) -> None:
     """What JAX lowers to something else, which it does not say."""
     check_counts(jaxprs)
     if current() is not None:
@@ -248,11 +250,11 @@ def _only_jaxpr(params: dict[str, Any]) -> Any:
 
 
 def _replace_calls(
-    ctx: Any,
+    ctx: Context,
     settings: Settings,
     results: Sequence[Any],
     traced: tracing.Traced | None,
-    jaxpr: Any,
+    jaxpr: jax_core.Jaxpr,
 ) -> Sequence[Any]:
     """Turns the TPU custom calls just emitted into callbacks; `results` after that."""
     results = list(results)
@@ -263,11 +265,11 @@ def _replace_calls(
 
 
 def _replace_calls_in(
-    ctx: Any,
+    ctx: Context,
     settings: Settings,
     block: Any,
     traced: tracing.Traced | None = None,
-    jaxpr: Any = None,
+    jaxpr: jax_core.Jaxpr | None = None,
 ) -> list[tuple[Any, Any]]:
     """Replaces the TPU custom calls of a block; pairs of old and new results."""
     replaced: list[tuple[Any, Any]] = []
@@ -300,7 +302,7 @@ def _replace_calls_in(
     return replaced
 
 
-def _replace_exported_calls(ctx: Any, block: Any, mesh: Any = None) -> None:
+def _replace_exported_calls(ctx: Context, block: Any, mesh: Any = None) -> None:
     """Replaces the TPU custom calls of a program that was exported, for the devices of `mesh`."""
     settings = current()
     assert settings is not None
@@ -323,7 +325,7 @@ _COLLECTED = "pallasite_kernel"
 """The target of calls whose kernel was collected; their program is never compiled."""
 
 
-def _emit_callback(ctx: Any, call: KernelCall, position: Any, op: Any) -> Sequence[Any]:
+def _emit_callback(ctx: Context, call: KernelCall, position: Any, op: Any) -> Sequence[Any]:
     avals_in = [ShapedArray((), np.dtype(np.int32))]
     avals_in += [ShapedArray(shape, dtype) for shape, dtype in call.operands]
     avals_out = [ShapedArray(shape, dtype) for shape, dtype in call.results]
@@ -375,7 +377,7 @@ def _kernel_name(op: Any) -> str:
     return "kernel"
 
 
-def _position(ctx: Any) -> tuple[int, Any]:
+def _position(ctx: Context) -> tuple[int, Any]:
     """How many devices run the program, and the number of the one that executes it, a value."""
     context = ctx.module_context.axis_context
     names: tuple[Any, ...] = ()

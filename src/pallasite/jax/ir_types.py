@@ -11,6 +11,6 @@ _convert: Any = mlir.aval_to_ir_type
 _NEEDS_MODULE = len(inspect.signature(_convert).parameters) > 1
 
 
-def ir_type(ctx: Any, aval: Any) -> Any:
+def ir_type(ctx: mlir.LoweringRuleContext, aval: Any) -> Any:
     """The type of a value of type `aval` in the module that `ctx`, a rule's context, lowers to."""
     return _convert(ctx.module_context, aval) if _NEEDS_MODULE else _convert(aval)

@@ -9,18 +9,18 @@ holds; what hangs for that would be told as a deadlock of the program's own.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from jax._src import core
 from jax._src.pallas import primitives
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.locations import position_of
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.frontend.jaxprs.locations import location_of
 from pallasite.frontend.jaxprs.semaphores import COUNT_KEPT
 
 
-def check_counts(jaxprs: Iterable[Any]) -> None:
+def check_counts(jaxprs: Iterable[jax_core.Jaxpr]) -> None:
     """Raises `Unsupported` for such a wait in kernels."""
     for jaxpr in jaxprs:
         for eqn in jaxpr.eqns:
@@ -36,7 +36,7 @@ def check_counts(jaxprs: Iterable[Any]) -> None:
         check_counts(core.subjaxprs(jaxpr))
 
 
-def _keeps_count(eqn: Any) -> bool:
+def _keeps_count(eqn: jax_core.JaxprEqn) -> bool:
     *_, decrement = eqn.params["args_tree"].unflatten(eqn.invars)
     known = isinstance(decrement, core.Literal | bool)
     return known and not (decrement.val if isinstance(decrement, core.Literal) else decrement)

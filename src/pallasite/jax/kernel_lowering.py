@@ -14,7 +14,7 @@ from typing import Any
 from jax._src.lib.mlir import ir
 from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules
 
-from pallasite.frontend.jaxprs.internals import core_type, tpu_core
+from pallasite.frontend.jaxprs.internals import core_type, jax_core, tpu_core
 from pallasite.jax import tracing
 
 _FUSED = "fuse_transposed_lhs_in_matmul"
@@ -24,7 +24,7 @@ _FUSED = "fuse_transposed_lhs_in_matmul"
 class Kernel:
     """A kernel that JAX is about to lower: of a grid of blocks, or of a mesh of cores."""
 
-    jaxpr: Any
+    jaxpr: jax_core.Jaxpr
     device_mesh: Any
     """JAX's mesh of devices, if any."""
     fused: bool
@@ -80,7 +80,7 @@ def _replace_pipelined(lowering: Any, instead: Instead, around: Around) -> None:
     original = lowering.lower_jaxpr_to_pipelined_module
 
     @functools.wraps(original)
-    def lower(ctx: Any, grid_mapping: Any, jaxpr: Any, **options: Any) -> Any:
+    def lower(ctx: Any, grid_mapping: Any, jaxpr: jax_core.Jaxpr, **options: Any) -> Any:
         kernel = Kernel(
             jaxpr, options["mesh"], options[_FUSED], grid_mapping, options["dimension_semantics"]
         )
@@ -97,7 +97,7 @@ def _replace_unpipelined(lowering: Any, instead: Instead, around: Around) -> Non
     original = lowering.lower_jaxpr_into_unpipelined_module
 
     @functools.wraps(original)
-    def lower(ctx: Any, module: Any, jaxpr: Any, **options: Any) -> None:
+    def lower(ctx: Any, module: Any, jaxpr: jax_core.Jaxpr, **options: Any) -> None:
         kernel = Kernel(
             jaxpr,
             options["jax_mesh"],

@@ -17,13 +17,14 @@ from jax import lax
 from jax._src import core
 from jax._src.pallas import utils as pallas_utils
 
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.jax.odd_equations import warn_at
 
 _SCAN = "the number of turns: count from 0, and add the start where it is used"
 _WHILE = "the end: where the loop may begin behind it, use jnp.maximum(start, end)"
 
 
-def warn_of_counters(jaxprs: Iterable[Any]) -> None:
+def warn_of_counters(jaxprs: Iterable[jax_core.Jaxpr]) -> None:
     """Warns of such counters in kernels that JAX is about to lower."""
     for jaxpr in jaxprs:
         used = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, core.Var)}
@@ -41,7 +42,7 @@ def warn_of_counters(jaxprs: Iterable[Any]) -> None:
         warn_of_counters(core.subjaxprs(jaxpr))
 
 
-def _lowered_to(eqn: Any) -> str | None:
+def _lowered_to(eqn: jax_core.JaxprEqn) -> str | None:
     """What a TPU takes for the counter of a loop after it, if that may be another number."""
     params = eqn.params
     if eqn.primitive is lax.scan_p:

@@ -17,12 +17,15 @@ from jax._src.pallas.mosaic import core as tpu_core
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.locations import position_of
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.frontend.jaxprs.locations import location_of, location_of_function
 
 _OF_ONE_CORE = (tpu_core.MemorySpace.VMEM, tpu_core.MemorySpace.SMEM)
 
 
-def check_results(meshes: Sequence[Any], jaxprs: Sequence[Any], out_avals: Sequence[Any]) -> None:
+def check_results(
+    meshes: Sequence[Any], jaxprs: Sequence[jax_core.Jaxpr], out_avals: Sequence[Any]
+) -> None:
     """Raises `Unsupported` for a result in the memory of a core where the mesh has several."""
     cores = max(prod(mesh.shape.values()) for mesh in meshes)
     if cores == 1:

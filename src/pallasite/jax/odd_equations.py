@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pallasite.diagnostics import Diagnostic, Note, warn
 from pallasite.dialects.locations import position_of
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.frontend.jaxprs.locations import location_of
 
 
-def warn_at(equation: Any, code: str, message: str, *notes: str) -> None:
+def warn_at(equation: jax_core.JaxprEqn, code: str, message: str, *notes: str) -> None:
     """Warns of `equation` of a jaxpr, at its line."""
     location = location_of(equation.source_info)
     at = None if location is None else position_of(location)

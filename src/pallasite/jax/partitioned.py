@@ -73,7 +73,9 @@ def partition_kernels(
     original: Any = custom_partitioning._custom_partitioning_lowering_rule
 
     @functools.wraps(original)
-    def rule(ctx: Any, *operands: Any, partition: Any, **params: Any) -> Sequence[Any]:
+    def rule(
+        ctx: mlir.LoweringRuleContext, *operands: Any, partition: Any, **params: Any
+    ) -> Sequence[Any]:
         module, settings = ctx.module_context, current()
         if settings is None or partition is None:
             return original(ctx, *operands, partition=partition, **params)

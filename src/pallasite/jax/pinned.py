@@ -18,6 +18,8 @@ from jax._src.state.primitives import pin_p, unpin_p
 from jax._src.state.types import AbstractLinVal
 from jax.core import ShapedArray
 
+from pallasite.frontend.jaxprs.internals import jax_core
+
 Rule = Callable[..., Sequence[Any]]
 
 
@@ -35,11 +37,11 @@ def pin_to_arrays(active: Callable[[], bool]) -> None:
         _leave_out(primitive, active)
 
 
-def _leave_out(primitive: Any, active: Callable[[], bool]) -> None:
+def _leave_out(primitive: jax_core.Primitive, active: Callable[[], bool]) -> None:
     original: Rule = mlir._lowerings[primitive].rule
 
     @functools.wraps(original)
-    def rule(ctx: Any, value: Any, **params: Any) -> Sequence[Any]:
+    def rule(ctx: mlir.LoweringRuleContext, value: Any, **params: Any) -> Sequence[Any]:
         return [value] if active() else original(ctx, value, **params)
 
     mlir.register_lowering(primitive, rule, platform="cpu")

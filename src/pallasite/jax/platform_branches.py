@@ -25,18 +25,20 @@ def take_tpu_branches(simulating: Callable[[], bool]) -> None:
     index_rule: Any = mlir._lowerings[conditionals.platform_index_p].rule
     cond_rule: Any = mlir._lowerings[conditionals.cond_p].rule
 
-    def replaces(ctx: Any) -> bool:
+    def replaces(ctx: mlir.LoweringRuleContext) -> bool:
         return simulating() and tuple(mlir._platforms_for_eqn(ctx)) == ("cpu",)
 
     @wraps(index_rule)
-    def index(ctx: Any, *, platforms: Platforms) -> Any:
+    def index(ctx: mlir.LoweringRuleContext, *, platforms: Platforms) -> Any:
         number = _branch(platforms) if replaces(ctx) else None
         if number is None:
             return index_rule(ctx, platforms=platforms)
         return [mlir.ir_constant(np.int32(number))]
 
     @wraps(cond_rule)
-    def cond(ctx: Any, which: Any, *operands: Any, branches: Any, **params: Any) -> Any:
+    def cond(
+        ctx: mlir.LoweringRuleContext, which: Any, *operands: Any, branches: Any, **params: Any
+    ) -> Any:
         number = _branch(params.get("branches_platforms") or ()) if replaces(ctx) else None
         if number is not None:
             del params["branches_platforms"]

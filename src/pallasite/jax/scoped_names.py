@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects import memref, tpu
@@ -17,7 +16,7 @@ from pallasite.frontend.jaxprs.windows import give_names
 _Names = tuple[str, ...]
 
 
-def name_scoped(func: FuncOp, jaxpr: Any) -> None:
+def name_scoped(func: FuncOp, jaxpr: jax_core.Jaxpr) -> None:
     """Gives what `pl.run_scoped` allocates in `func` the names of the parameters that it is for,
     by the line of the call; those of a line with several are not told apart."""
     regions = of_kind(func, tpu.RegionOp)
@@ -38,7 +37,7 @@ def name_scoped(func: FuncOp, jaxpr: Any) -> None:
             give_names(memory, names)
 
 
-def _scopes(jaxpr: Any) -> Iterator[tuple[SourceLocation, _Names]]:
+def _scopes(jaxpr: jax_core.Jaxpr) -> Iterator[tuple[SourceLocation, _Names]]:
     """Where a jaxpr, and those in it, allocate for a part, and what the parameters are called."""
     for equation in jaxpr.eqns:
         if equation.primitive is not pallas_primitives.run_scoped_p:

@@ -18,6 +18,7 @@ from jax._src import source_info_util
 from jax._src.interpreters import mlir
 from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules
 
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.frontend.jaxprs.locations import OURS
 
 _call: ContextVar[Any] = ContextVar("_call", default=None)
@@ -42,7 +43,12 @@ def keep_source_lines(simulating: Callable[[], bool]) -> None:
             _call.reset(token)
 
     @functools.wraps(located)
-    def placed(ctx: Any, primitive: Any, name_stack: Any, traceback: Any) -> Any:
+    def placed(
+        ctx: Any,
+        primitive: jax_core.Primitive,
+        name_stack: Any,
+        traceback: Any,
+    ) -> Any:
         call = _call.get()
         if call is not None and not _is_users(traceback):
             traceback = call

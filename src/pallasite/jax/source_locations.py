@@ -36,7 +36,7 @@ def location_in(frames: list[tuple[str, int, int]]) -> SourceLocation | None:
     return None
 
 
-def line_of_primitive(jaxprs: Iterable[Any], primitive: str) -> SourceLocation | None:
+def line_of_primitive(jaxprs: Iterable[jax_core.Jaxpr], primitive: str) -> SourceLocation | None:
     """The first line of the user's in `jaxprs` on which `primitive` is."""
     for jaxpr in jaxprs:
         for equation in jaxpr.eqns:
@@ -48,10 +48,11 @@ def line_of_primitive(jaxprs: Iterable[Any], primitive: str) -> SourceLocation |
     return None
 
 
-def beginning(debug: Any) -> SourceLocation | None:
+def beginning(debug: jax_core.DebugInfo | None) -> SourceLocation | None:
     """Where a kernel begins, by the debug information of its jaxpr."""
-    file = getattr(debug, "func_filename", None)
-    return None if file is None else SourceLocation(file, debug.func_lineno or 0)
+    if debug is None or debug.func_filename is None:
+        return None
+    return SourceLocation(debug.func_filename, debug.func_lineno or 0)
 
 
 def beginning_of_function(function: Any) -> SourceLocation | None:

@@ -18,10 +18,11 @@ import numpy as np
 from jax._src import config as jax_config
 
 from pallasite.dialects.locations import position_of
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 
 
-def look_at_results(primitive: Any, simulating: Callable[[], bool]) -> None:
+def look_at_results(primitive: jax_core.Primitive, simulating: Callable[[], bool]) -> None:
     """Where `simulating`, a call of `primitive` that gives such a number is the operation."""
     call = primitive.impl
 

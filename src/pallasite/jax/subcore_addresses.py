@@ -17,7 +17,7 @@ from jax._src.pallas.mosaic import primitives as tpu_primitives
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.locations import position_of
-from pallasite.frontend.jaxprs.internals import core_type, tpu_core, transfer
+from pallasite.frontend.jaxprs.internals import core_type, jax_core, tpu_core, transfer
 from pallasite.frontend.jaxprs.locations import location_of
 
 LOWERED = "subcore_id" in inspect.signature(tpu.sem_signal).parameters
@@ -25,7 +25,7 @@ LOWERED = "subcore_id" in inspect.signature(tpu.sem_signal).parameters
 
 
 def check_addresses(
-    meshes: Sequence[Any], jaxprs: Sequence[Any], *, lowered: bool = LOWERED
+    meshes: Sequence[Any], jaxprs: Sequence[jax_core.Jaxpr], *, lowered: bool = LOWERED
 ) -> None:
     """Raises `Unsupported` for the first such address in kernels of `meshes`, if not `lowered`."""
     if lowered or all(core_type(mesh) is tpu_core.CoreType.TC for mesh in meshes):
@@ -44,14 +44,14 @@ def check_addresses(
                 )
 
 
-def _equations(jaxpr: Any) -> Iterable[Any]:
+def _equations(jaxpr: jax_core.Jaxpr) -> Iterable[jax_core.JaxprEqn]:
     for eqn in jaxpr.eqns:
         yield eqn
         for inner in core.jaxprs_in_params(eqn.params):
             yield from _equations(inner)
 
 
-def _device(eqn: Any) -> Any:
+def _device(eqn: jax_core.JaxprEqn) -> Any:
     """The `device_id=` of a signal or copy."""
     if eqn.primitive is primitives.semaphore_signal_p:
         *_, device, _ = eqn.params["args_tree"].unflatten(eqn.invars)

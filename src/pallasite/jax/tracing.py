@@ -31,6 +31,7 @@ from pallasite.dialects.subcores import is_compact
 from pallasite.dialects.tpu import EnqueueDmaOp, SemBarrierOp, SemSignalOp
 from pallasite.dialects.types import dense_integers
 from pallasite.frontend.jaxprs import trace_call, trace_mesh
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.passes.dead_code import remove_dead_code
 
 _FUSED = "fuse_transposed_lhs_in_matmul"
@@ -47,7 +48,7 @@ class Traced:
         self.module: ModuleOp | None = None
 
     def take_call(
-        self, jaxpr: Any, grid_mapping: Any, *, semantics: Any, mesh: Any, fused: bool
+        self, jaxpr: jax_core.Jaxpr, grid_mapping: Any, *, semantics: Any, mesh: Any, fused: bool
     ) -> str:
         """Traces the kernel of a `pallas_call`; the text of its stub."""
         params: dict[str, Attribute] = {_FUSED: UnitAttr()} if fused else {}
@@ -56,7 +57,14 @@ class Traced:
         )
 
     def take_mesh(
-        self, jaxpr: Any, mesh: Any, *, device_mesh: Any, scratch: int, layouts: bool, fused: bool
+        self,
+        jaxpr: jax_core.Jaxpr,
+        mesh: Any,
+        *,
+        device_mesh: Any,
+        scratch: int,
+        layouts: bool,
+        fused: bool,
     ) -> str:
         """Traces the kernel of a mesh of cores; the text of its stub."""
         params: dict[str, Attribute] = {_FUSED: UnitAttr()} if fused else {}

@@ -24,6 +24,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from pallasite.diagnostics import Diagnostic, Note, Unsupported
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.frontend.jaxprs.locations import is_users
 from pallasite.jax.call_faults import (
     FAULTS_OF_ALIASES,
@@ -104,7 +105,9 @@ def _explain_kernels(simulating: Callable[[], bool]) -> None:
     call: Any = pallas_call._pallas_call
 
     @functools.wraps(trace)
-    def tracing(kernel: Any, debug: Any, grid: Any, *args: Any, **options: Any) -> Any:
+    def tracing(
+        kernel: Any, debug: jax_core.DebugInfo, grid: Any, *args: Any, **options: Any
+    ) -> Any:
         def of_call(error: Exception) -> Diagnostic | None:
             return _wrong_parameters(error, grid, debug) or explain(error, debug)
 
@@ -226,9 +229,9 @@ def explaining(
 
 def explain(
     error: Exception,
-    debug: Any = None,
+    debug: jax_core.DebugInfo | None = None,
     faults: tuple[Fault, ...] = _KNOWN,
-    jaxprs: Iterable[Any] = (),
+    jaxprs: Iterable[jax_core.Jaxpr] = (),
 ) -> Diagnostic | None:
     """The kernel's line, the rule and what to write instead, of an error that the table knows; of
     one about a whole kernel the line of the primitive in `jaxprs` that it is about, or on which
@@ -252,7 +255,7 @@ def explain(
     return None
 
 
-def _wrong_parameters(error: Exception, grid: Any, debug: Any) -> Diagnostic | None:
+def _wrong_parameters(error: Exception, grid: Any, debug: jax_core.DebugInfo) -> Diagnostic | None:
     """Of a kernel that takes other refs than it is given."""
     if not _is_wrong_call(error):
         return None

@@ -24,7 +24,7 @@ from pallasite.frontend.jaxprs.internals import (
 from pallasite.jax.odd_equations import warn_at
 
 
-def warn_of_unnamed_subcores(jaxpr: Any, mesh: Any) -> None:
+def warn_of_unnamed_subcores(jaxpr: jax_core.Jaxpr, mesh: Any) -> None:
     """Warns of every signal and copy of a kernel on the subcores of `mesh` that names one of them
     by its axes alone."""
     for equation in _equations(jaxpr):
@@ -46,13 +46,13 @@ def warn_of_unnamed_subcores(jaxpr: Any, mesh: Any) -> None:
             )
 
 
-def _equations(jaxpr: Any) -> Iterator[Any]:
+def _equations(jaxpr: jax_core.Jaxpr) -> Iterator[jax_core.JaxprEqn]:
     yield from jaxpr.eqns
     for inner in jax_core.subjaxprs(jaxpr):
         yield from _equations(inner)
 
 
-def _named(equation: Any) -> tuple[Any, Any]:
+def _named(equation: jax_core.JaxprEqn) -> tuple[Any, Any]:
     """The device id of a signal or of a copy that begins, and the semaphore that it counts on."""
     if equation.primitive is pallas_primitives.semaphore_signal_p:
         semaphore, _, _, device_id, _ = equation.params["args_tree"].unflatten(equation.invars)

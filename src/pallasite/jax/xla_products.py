@@ -24,6 +24,7 @@ from jax._src.lax import convolution, lax
 from jax._src.lib.mlir import ir
 from jax._src.lib.mlir.dialects import hlo
 
+from pallasite.frontend.jaxprs.internals import jax_core
 from pallasite.jax.ir_types import ir_type
 
 _EXPONENT, _MANTISSA = 8, 7
@@ -38,7 +39,7 @@ def round_products(rounding: Callable[[], bool]) -> None:
         _replace_rule(primitive, rounding)
 
 
-def _replace_rule(primitive: Any, rounding: Callable[[], bool]) -> None:
+def _replace_rule(primitive: jax_core.Primitive, rounding: Callable[[], bool]) -> None:
     rules: Any = mlir._platform_specific_lowerings["cpu"]
     original: Any = rules[primitive].rule
 
