@@ -10,7 +10,10 @@ from pallasite.diagnostics import ReadError, SourceLocation
 
 
 class Cursor:
-    """Reads forward through `data[position:end]`; `name` is the file that errors speak of."""
+    """Reads forward through `data[position:end]`, all of `data` by default.
+
+    `name` is the file that errors speak of. What does not fit raises a `ReadError` with the byte.
+    """
 
     __slots__ = ("data", "end", "name", "position")
 

@@ -143,7 +143,10 @@ def emptied(block: Block) -> None:
 
 
 class Model:
-    """Everything about an operation but its operands, from which many equal ones are made."""
+    """Everything about an operation but its operands, from which many equal ones are made.
+
+    It has no regions and no successors; without a `location` it is at none.
+    """
 
     def __init__(
         self,

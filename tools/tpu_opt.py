@@ -52,7 +52,11 @@ _SEPARATOR = b"// -----"
 
 
 class TpuOptMain(xDSLOptMain):
-    """xDSL's driver with our dialects, passes and readers, and errors as diagnostics."""
+    """xDSL's driver with our dialects, passes and readers, and errors as diagnostics.
+
+    `arguments` are the words of the command line, by default those of this process; spellings of
+    `mlir-opt` are accepted (`pallasite.tools.command_line`).
+    """
 
     version_format: ClassVar[str] = (
         f"tpu-opt of pallasite {package_version()} on xDSL {{xdsl_version}}"

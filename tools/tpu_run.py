@@ -129,7 +129,11 @@ _RANDOM = "operands are random numbers, tables of indices as well: --inputs NPZ 
 
 
 class Session:
-    """One invocation: what it has measured and found so far, which is reported at any end."""
+    """One invocation: what it has measured and found so far, which is reported at any end.
+
+    `seconds` are of wall clock, by step; `ops` counts operations by form; `memory` has the most
+    bytes that one core held, `transfers` the count and the bytes of all DMAs (docs/commands.md).
+    """
 
     def __init__(self, options: argparse.Namespace):
         self.options = options

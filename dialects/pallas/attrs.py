@@ -64,6 +64,8 @@ class DimAttr(ParametrizedAttribute):
     padding: ArrayAttr[IntAttr] = param_def()
 
     def __init__(self, kind: str, size: int = 1, low: int = 0, high: int = 0):
+        """A dimension of a `DimKind` and `size` elements; one that begins at any element may reach
+        `low` elements before the array and `high` beyond it."""
         super().__init__(
             StringAttr(DimKind(kind).value),
             IntAttr(size),

@@ -65,6 +65,8 @@ class DotOp(PallasOp):
         batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
         precision: ContractPrecision | None = None,
     ):
+        """`contracting` and `batch` pair dimensions of `lhs` with dimensions of `rhs`, as the
+        `dimension_numbers` of `jax.lax.dot_general`; `element` is the result's element type."""
         properties: dict[str, Attribute] = {
             "lhs_contracting": dense_integers(contracting[0]),
             "rhs_contracting": dense_integers(contracting[1]),

@@ -85,7 +85,8 @@ _EXPANSION = LibraryFunction("", 0)
 class Tracer:
     """Emits operations at the end of `block`, at the location of the equation that asks for them.
 
-    Rules that fill blocks of their own do it `inside` them.
+    `surroundings` say what the code may ask for: axes, devices, kind of core. Operations that no
+    equation asks for are at `location`. Rules that fill blocks of their own do it `inside` them.
     """
 
     def __init__(self, surroundings: Surroundings, block: Block, location: LocationAttr) -> None:

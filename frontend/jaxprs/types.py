@@ -56,7 +56,7 @@ _ELEMENTS: dict[str, Attribute] = {
 
 
 class UnsupportedType(Exception):
-    """A JAX type that no TPU kernel can have."""
+    """A JAX type that no TPU kernel can have: what it is, and as `advice` what to write instead."""
 
     def __init__(self, message: str, advice: str) -> None:
         super().__init__(message)

@@ -72,11 +72,12 @@ class Held:
 
     @property
     def type(self) -> MemRefType[Attribute]:
+        """The type of `value`."""
         return cast(MemRefType[Attribute], self.value.type)
 
 
 class Converter(Insertion):
-    """Converts the body of one kernel; rules create operations through it."""
+    """Converts the body of one kernel of `programs`; rules create operations through it."""
 
     def __init__(
         self,

@@ -59,7 +59,8 @@ def same(a: Scalar, b: Scalar) -> bool:
 
 
 class ScalarBuilder:
-    """Writes operations at one insertion point; equal arithmetic is folded and written once.
+    """Writes operations, located at `location`, at one insertion point, initially the end of
+    `block`; equal arithmetic is folded and written once.
 
     The start of `block`, which must dominate everything written, holds one `arith.constant` per
     integer used.
