@@ -141,11 +141,15 @@ class Replications:
     def _of_operation(self, op: Operation) -> Replication:
         """How the result of `op`, which has no regions, is replicated."""
         if isinstance(op, vector.BroadcastOp):
-            return self._of_broadcast(op)
-        if isinstance(op, vector.ShapeCastOp):
-            return self._of_reshape(op)
+            return self._of_broadcast(op.source, op.results[0])
+        if isinstance(op, vector.ShapeCastOp) or _reduces_nothing(op):
+            return self._of_reshape(op.operands[0], op.results[0])
         if isinstance(op, vector.ExtractStridedSliceOp):
-            return self.of(op.operands[0])
+            whole = op.operands[0]
+            # A part of a broadcast is a smaller broadcast, and nothing is repeated for one row.
+            if isinstance(whole.owner, vector.BroadcastOp):
+                return self._of_broadcast(whole.owner.source, op.results[0])
+            return self.of(whole)
         if isinstance(op, _MOVED):
             return Replication(*[self._varies(op.operands[0])] * 2)
         if isinstance(op, arith.ConstantOp):
@@ -161,25 +165,23 @@ class Replications:
         """False if `value` varies along all dimensions, so that it does however it is moved."""
         return False if all(same is False for same in self.of_sizes(value)) else None
 
-    def _of_broadcast(self, op: vector.BroadcastOp) -> Replication:
-        """Replicated over dimensions that the broadcast repeats, else as the operand is."""
-        source = op.operands[0]
+    def _of_broadcast(self, source: SSAValue, result: SSAValue) -> Replication:
+        """Replicated over dimensions that the broadcast repeats, else as its operand is."""
         if not isinstance(source.type, VectorType):
             return REPLICATED
         known = self.of(source)
-        old, new = ((1, 1, *shape_of(v.type))[-2:] for v in (source, op.results[0]))
+        old, new = ((1, 1, *shape_of(v.type))[-2:] for v in (source, result))
         rows, lanes = (size == 1 and wanted > 1 for size, wanted in zip(old, new, strict=True))
         return Replication(rows or known.sublanes, lanes or known.lanes)
 
-    def _of_reshape(self, op: vector.ShapeCastOp) -> Replication:
-        """How the result of a reshape is replicated.
+    def _of_reshape(self, source: SSAValue, result: SSAValue) -> Replication:
+        """How `result`, a reshape of `source`, is replicated.
 
         A dimension of size 1 that is put back where a reduction took one away is replicated. If the
         lanes become rows of one column, or leading dimensions, the column is replicated over the
         lanes, unless they had been a column before. Else the lanes keep what they have, and so do
         the rows if their number stays; a vector of rank 1 is one row.
         """
-        source, result = op.operands[0], op.results[0]
         old, new = shape_of(source.type), shape_of(result.type)
         moved = self._varies(source)
         if old[-1:] > (1,) and new[-2:] in ((old[-1], 1), (1, 1)):
@@ -190,26 +192,36 @@ class Replications:
             return Replication(True, moved)
         if new == (*old, 1, 1) and self._last.is_reduced(source, len(old)):
             return REPLICATED
+        if new == (*old, 1) and (reduced := _reduced_row(source)) is not None:
+            # Maxima and sums are as the row was, indices of maxima never are.
+            if isinstance(source.owner, tpu.ReduceIndexOp):
+                return Replication(False, None)
+            return Replication(self.of_row(reduced), True)
         if new == (*old, 1) and self._last.is_reduced(source, len(old)):
-            return Replication(self._of_reduced_row(source), True)
+            return Replication(None, True)
         if old[-1:] != new[-1:]:
             return Replication(moved, moved)
         known, stay = self.of(source), (1, *old)[-2:] == (1, *new)[-2:]
         return Replication(known.sublanes if stay else moved, known.lanes)
 
-    def _of_reduced_row(self, value: SSAValue) -> bool | None:
-        """Whether a row that is put back after a reduction along its lanes, which gave `value`, is
-        replicated: maxima and sums are as the row was, indices of maxima never are."""
-        op = value.owner
-        if isinstance(op, tpu.ReduceIndexOp):
-            dims, row = [op.axis.value.data], op.input
-        elif isinstance(op, vector.MultiReductionOp):
-            dims, row = [int(d) for d in op.reduction_dims.get_values()], op.source
-        else:
-            return None
-        if not _is_row(row) or dims != [len(shape_of(row.type)) - 1]:
-            return None
-        return False if isinstance(op, tpu.ReduceIndexOp) else self.of_row(row)
+
+def _reduces_nothing(op: Operation) -> bool:
+    """Whether `op` is a reduction along dimensions of size 1, which only reshapes."""
+    if not isinstance(op, vector.MultiReductionOp):
+        return False
+    return all(shape_of(op.source.type)[int(dim)] == 1 for dim in op.reduction_dims.get_values())
+
+
+def _reduced_row(value: SSAValue) -> SSAValue | None:
+    """The row whose lanes were reduced to `value`, None if it is something else."""
+    op = value.owner
+    if isinstance(op, tpu.ReduceIndexOp):
+        dims, row = [op.axis.value.data], op.input
+    elif isinstance(op, vector.MultiReductionOp):
+        dims, row = [int(d) for d in op.reduction_dims.get_values()], op.source
+    else:
+        return None
+    return row if _is_row(row) and dims == [len(shape_of(row.type)) - 1] else None
 
 
 def _of_source(op: Operation) -> Replication:

@@ -27,7 +27,7 @@ from ...asking import asked  # noqa: E402
 
 pytestmark = pytest.mark.jax
 Made = Callable[[Any], Any]
-SHAPE, WIDE = (8, 128), (1, 256)
+SHAPE, ROW, WIDE = (8, 128), (1, 128), (1, 256)
 
 
 def counted(shape: tuple[int, int], dimension: int) -> Any:
@@ -49,6 +49,11 @@ MADE: dict[str, Made] = {
     "counted": lambda x: counted((16, 128), 1)[:8],
     "reshaped": lambda x: jnp.broadcast_to(x[:1][None], (2, 4, 128)).reshape(8, 128),
     "recast": recast,
+    "maximum's index": lambda x: jnp.broadcast_to(
+        jnp.argmax(x, 1, keepdims=True).astype(x.dtype), x.shape
+    ),
+    "row of a broadcast": lambda x: jnp.broadcast_to(x, (9, 256))[8:],
+    "row of counts": lambda x: counted((9, x.shape[1]), 1)[:1],
 }
 LOOPS = [
     ("zeros", "sliced rows", SHAPE, False),
@@ -63,6 +68,11 @@ LOOPS = [
     ("reshaped", "column", SHAPE, True),
     ("recast", "loaded", SHAPE, False),
     ("sums of columns", "loaded", WIDE, True),
+    ("row of counts", "sums of columns", ROW, True),
+    ("zeros", "sums of columns", WIDE, False),
+    ("zeros", "maximum's index", ROW, False),
+    ("row of a broadcast", "maximum's index", WIDE, True),
+    ("row of counts", "maximum's index", WIDE, False),
 ]
 
 
