@@ -76,7 +76,7 @@ class Target:
     smem_bytes: int = 1 * MIB
     reserved_smem_bytes: int = 1924
     """SMEM that the compiler reserves, so that no kernel can use it (asked of libtpu 0.0.51, which
-    says how much is too much). Pipelines of three or more moving blocks take up to a KiB more."""
+    says how much is too much). Where scalar registers run out, a KiB more is for spilling them."""
     hbm_bytes: int = 16 * GIB
     semaphores: int = 512
     """Regular and DMA semaphores together, including the reserved ones."""

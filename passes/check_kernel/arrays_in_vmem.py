@@ -20,6 +20,7 @@ from itertools import permutations
 from pallasite.dialects.kernel import DYNAMIC, Kernel
 from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.types import bit_width, memory_space
+from pallasite.layouts.registers import SUBLANES, packing
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.targets import Target
 
@@ -47,7 +48,7 @@ def arrays_in_vmem(kernel: Kernel, call: Call | None, target: Target, limit: int
         if free is not None and number < inputs:
             if number not in results and space in ("vmem", "any", None):
                 loaded[number] = size
-        elif space in ("vmem", None) and _pads_less_otherwise(shape, bits):
+        elif space in ("vmem", None) and pads_less_otherwise(shape, bits):
             copied[number] = size
     found: set[int] = set()
     if sum(copied.values()) <= beside - max(limit, target.scoped_vmem_bytes):
@@ -61,11 +62,20 @@ def arrays_in_vmem(kernel: Kernel, call: Call | None, target: Target, limit: int
     return found
 
 
-def _pads_less_otherwise(shape: Sequence[int], bits: int) -> bool:
+def pads_less_otherwise(shape: Sequence[int], bits: int) -> bool:
     """Whether another order of its dimensions gives the array less padding."""
     if not 1 < len(shape) <= _MOST_ORDERED:
         return False
-    return min(_padded(order, bits) for order in permutations(shape)) < _padded(shape, bits)
+    return min(_stored(order, bits) for order in permutations(shape)) < _stored(shape, bits)
+
+
+def _stored(shape: Sequence[int], bits: int) -> int:
+    """The number of elements of an array as XLA stores it, of rank 2 or more, padding included.
+
+    Up to 8 rows have tiles of 8 rows, even of 2-bit integers, of which a word holds 16.
+    """
+    words = max(packing(bits) // SUBLANES, 1) if shape[-2] <= SUBLANES else 1
+    return _padded(shape, bits) // words
 
 
 def _padded(shape: Sequence[int], bits: int) -> int:

@@ -16,6 +16,7 @@ from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES, packing
+from pallasite.passes.check_kernel.arrays_in_vmem import pads_less_otherwise
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import retiled_rows, tile_rows
 
@@ -40,6 +41,8 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
                 "make it an array of one element, or pass it as a scalar-prefetch operand "
                 "(pltpu.PrefetchScalarGridSpec)",
             )  # fmt: skip
+        if arrays:
+            _check_pairs_of_bits(kernel.func, number, window, arrays[number], operand.type)
         if window.windowed and arrays:
             _check_scalar_tiles(kernel.func, number, arrays[number], operand.type)
             if window.transform in maps:
@@ -93,6 +96,46 @@ def _check_scalar_tiles(
         f"take blocks of {rows[0]} rows or a multiple of them, pass int32, or keep the array whole"
         if rows[0] > rows[1] else "pass int32, or keep the array whole",
     )  # fmt: skip
+
+
+def _check_pairs_of_bits(
+    func: FuncOp, number: int, window: Window, array: tuple[int, ...], operand: Attribute
+) -> None:
+    """Refuses operands of 2-bit integers whose tiles are not those that the kernel expects.
+
+    Blocks must have the tiles of their array and whole ones of these: 16 rows, or 128 where they
+    divide the rows. Of wider types the compiler transfers other blocks as well. It aborts for
+    arrays that XLA stores with rows and columns exchanged, since that pads less, also in HBM (asked
+    of libtpu 0.0.51 for v5e to v7x about 80 arrays and blocks).
+    """
+    block = cast("MemRefType[Attribute]", operand)
+    if not isinstance(operand, MemRefType) or bit_width(block) != 2 or len(array) < 2:
+        return
+    space = memory_space(block)
+    if space == "smem":
+        return
+    told = f"operand {number}, an array of {block.element_type} of shape {list(array)}"
+    if pads_less_otherwise(array, bit_width(block)):
+        raise refusal(
+            func, "pairs-of-bits", f"{told}, cannot be passed to a kernel",
+            "XLA stores it with its dimensions in another order, in which it has less padding, and "
+            "the compiler changes the order of wider types only",
+            "pass it as int4, or transposed, or with a multiple of 128 columns",
+            "the TPU compiler says: Check failed: rank >= 2 (1 vs. 2)",
+        )  # fmt: skip
+    tile, rows = tile_rows(array[-2], 2), block.get_shape()[-2]
+    if not window.windowed or space not in ("vmem", None) or rows == array[-2]:
+        return
+    if rows % tile or tile_rows(rows, 2) != tile:
+        raise refusal(
+            func, "pairs-of-bits",
+            f"blocks {list(block.get_shape())} cannot be cut from {told}",
+            f"the array lies in tiles of {tile} rows, which blocks of 2-bit integers take whole "
+            "and keep",
+            f"take blocks of {tile} rows, or pass int4",
+            "the TPU compiler says: its block shape is not divisible by tiling evenly, or: layout "
+            "too complicated",
+        )  # fmt: skip
 
 
 def _check_elements(module: ModuleOp, func: FuncOp) -> None:
