@@ -101,17 +101,17 @@ class Call:
         return _numbers(self.settings.get(BOOLEAN_OPERANDS), self.operands)
 
 
-def _with(value: Any, key: str, number: int) -> list[dict[str, Any]]:
+def _with(value: object, key: str, number: int) -> list[dict[str, Any]]:
     """The objects of a list, as JSON has it, that have `number` under `key`; whoever wrote the
     settings may have put anything in its place."""
-    found = cast("list[Any]", value) if isinstance(value, list) else []
+    found = cast("list[object]", value) if isinstance(value, list) else []
     objects = (cast("dict[str, Any]", entry) for entry in found if isinstance(entry, dict))
     return [entry for entry in objects if entry.get(key) == number]
 
 
-def _numbers(value: Any, arrays: Sequence[Any]) -> tuple[int, ...]:
+def _numbers(value: object, arrays: Sequence[object]) -> tuple[int, ...]:
     """The whole numbers of a list, as JSON has it, that count `arrays`."""
-    found = cast("list[Any]", value) if isinstance(value, list) else []
+    found = cast("list[object]", value) if isinstance(value, list) else []
     return tuple(n for n in found if type(n) is int and 0 <= n < len(arrays))
 
 

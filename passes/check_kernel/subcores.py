@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Operation, SSAValue
@@ -65,7 +65,7 @@ def check_subcores(
     parts, cores, subcores = subcore_counts(kernels, target)
     running = cores * (subcores + (SCALAR_SUBCORE in kernels))
     call = call_of(module)
-    config: Mapping[str, Any] = call.config if call is not None else {}
+    config: Mapping[str, object] = call.config if call is not None else {}
     compiled = _Compiled(is_compact(call), bool(config.get("needs_layout_passes", False)))
     for kind, kernel in kernels.items():
         _check_operands(kernel, running)

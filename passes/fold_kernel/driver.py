@@ -25,6 +25,7 @@ from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    AnyFloat,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -120,7 +121,7 @@ def constant(kind: Attribute, number: int | float) -> arith.ConstantOp:
         number = _stored(int(number), element)
         value: Attribute = IntegerAttr(int(number), element)
     else:
-        value = FloatAttr(float(number), cast(Any, element))
+        value = FloatAttr(float(number), cast(AnyFloat, element))
     if vector_type is not None:
         value = splat(cast(VectorType[Attribute], vector_type), number)
     return arith.ConstantOp(cast(Any, value))
