@@ -98,7 +98,7 @@ class LastDimensions:
             # A last dimension that the broadcast adds or repeats lies along lanes.
             same = shape_of(source.type)[-1:] == shape_of(op.results[0].type)[-1:]
             return self.of(source) if same else "lanes"
-        if op.dialect_name() in ("arith", "math") or isinstance(op, _CONVERSIONS):
+        if is_elementwise(op):
             return self._together(op.operands)
         return "lanes"
 
@@ -152,6 +152,11 @@ class LastDimensions:
         varying = [v for v in op.operands if not all(self._replication(v))]
         reduced = [self._reduced.get(v, frozenset[int]()) for v in varying]
         return frozenset[int].intersection(*reduced) if reduced else frozenset()
+
+
+def is_elementwise(op: Operation) -> bool:
+    """Whether the result of `op` lies as its operands do: of conversions, too."""
+    return op.dialect_name() in ("arith", "math") or isinstance(op, _CONVERSIONS)
 
 
 def _reduced_dims(op: vector.MultiReductionOp) -> list[int]:

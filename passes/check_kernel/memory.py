@@ -5,8 +5,8 @@ The compiler gives a kernel only a part of VMEM: 16 MiB, or 32 MiB on v6e and v7
 compiler parameter `vmem_limit_bytes` says otherwise. Buffers count with their padding, and blocks
 of a window as often as it has buffers. Found by asking libtpu 0.0.51: windows of exactly that size
 are accepted, a quarter of a MiB more is "ran out of memory in memory space vmem". Buffers that
-nothing reads (`unread.py`), and blocks of arrays that are in VMEM anyway (`staged.py`), count only
-against the size of VMEM.
+nothing reads (`unread.py`), and blocks of arrays that are in VMEM anyway (`arrays_in_vmem.py`),
+count only against the size of VMEM.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class _ReplicatedMasks:
             return
         if not target.narrowest_select_bits <= bit_width(first.type) < 32:
             return
-        if self._is_of_one_row(mask) and self._layouts.has_small_tiles(first):
+        if self._layouts.has_small_tiles(first) and self._is_of_one_row(mask):
             shape = list(shape_of(first.type))
             raise refusal(
                 op, "mask-row", "a mask that is the same in all rows cannot choose between vectors "
@@ -65,10 +65,10 @@ class _ReplicatedMasks:
         kind = op.results[0].type
         if not isinstance(kind, VectorType) or bit_width(kind) != 1:
             return
-        first = self._first_to_vary(op)
-        if first is None or not _compares_packed_values(op, target):
+        if not _compares_packed_values(op, target):
             return
-        if not self._layouts.has_small_tiles(first):
+        first = self._first_to_vary(op)
+        if first is None or not self._layouts.has_small_tiles(first):
             return
         if any(self._is_of_one_row(v) for v in op.operands if v is not first):
             shape = list(shape_of(kind))

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.types import bit_width, shape_of, splat_value
 from pallasite.layouts.registers import LANES
-from pallasite.passes.check_kernel.last_dimensions import LastDimensions
+from pallasite.passes.check_kernel.last_dimensions import LastDimensions, is_elementwise
 from pallasite.targets import Target
 
 
@@ -42,7 +42,6 @@ _VARYING = (
 """Operations whose result varies along all dimensions."""
 _MOVED = (vector.MultiReductionOp, vector.TransposeOp, tpu.TransposeOp)
 """Operations whose result varies along all dimensions if the operand does."""
-_CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp, tpu.ExtfOp, tpu.TruncfOp, tpu.BitcastOp)
 
 
 class Replications:
@@ -154,7 +153,7 @@ class Replications:
             return Replication(*[self._varies(op.operands[0])] * 2)
         if isinstance(op, arith.ConstantOp):
             return UNKNOWN if splat_value(op.value) is None else REPLICATED
-        if op.dialect_name() in ("arith", "math") or isinstance(op, _CONVERSIONS):
+        if is_elementwise(op):
             found = REPLICATED
             for operand in op.operands:
                 found = _joined(found, self.of(operand))
