@@ -118,7 +118,8 @@ def _check(e: Equation) -> Result:
         raise e.unsupported(
             "a check that is not for debugging, which JAX does not functionalize in kernels",
             "write pl.debug_check(condition, text), and call the kernel inside "
-            "pl.enable_debug_checks()",
+            "pl.enable_debug_checks(), which counts where JAX lowers it: around the call of what "
+            "is jitted",
             "or store the condition to a result in SMEM, and check that outside",
         )
     if not debug_checks_enabled():

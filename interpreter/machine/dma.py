@@ -115,10 +115,12 @@ class Transfer:
         where = f" enqueued at {self.location}" if self.location else ""
         source, target = self.source.buffer.title, self.target.buffer.title
         there = f" of {self.receiver}" if self.remote else ""
-        return (
-            f"the DMA of {list(self.source.shape)} x {self.source.element} from {source} to "
-            f"{target}{there} by {self.sender}{where}"
-        )
+        return f"the DMA of {self.extent} from {source} to {target}{there} by {self.sender}{where}"
+
+    @property
+    def extent(self) -> str:
+        """How much it moves, for messages."""
+        return f"{list(self.source.shape)} x {self.source.element}"
 
 
 def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:

@@ -62,6 +62,10 @@ class Indirect(Transfer):
     def bits(self) -> int:
         return sum(part.bits for part in self.rows)
 
+    @property
+    def extent(self) -> str:
+        return f"{len(self.rows)} times {self.rows[0].extent}" if self.rows else "no rows"
+
     def take(self) -> None:
         """Reads the rows."""
         self.held = [snapshot(part.source) for part in self.rows]

@@ -200,6 +200,7 @@ def test_indices_that_change_while_a_gather_is_in_flight() -> None:
     error = fault(call, jnp.zeros(64), jnp.arange(LANES, dtype=i32))
     assert error.code == "broken-promise"
     assert "indices" in error.message
+    assert f"the DMA of {LANES} times [1] x f32 from input 0" in error.message
 
 
 def test_a_loop_without_end() -> None:
