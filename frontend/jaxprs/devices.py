@@ -160,7 +160,8 @@ def device_and_cores(
             f"a device id that does not fit the mesh: {error}",
             "give one coordinate per axis of the mesh, or device_id_type=LOGICAL and a number"
             if mesh is not None and mesh.axis_names
-            else "call the kernel within jax.shard_map over a mesh of devices",
+            else "call the kernel within jax.shard_map over a mesh of devices, which it only knows "
+            "if it names an axis: device_id={'x': i}",
             code="bad-device-id",
         ) from error
     results = [tracer.value(v) for v in found]
