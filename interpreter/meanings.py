@@ -10,19 +10,22 @@ so `fn` is what a driver calls on its fast path. Floating-point exceptions never
 from __future__ import annotations
 
 import importlib
+import operator
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 from xdsl.ir import Operation
 
 from pallasite.interpreter.facts import Facts
 
 __all__ = [
-    "Factory", "Facts", "Function", "Meaning", "Narrowing", "Staged", "Steered", "effect",
-    "lookup", "meaning",
+    "Factory", "Facts", "Function", "Many", "Meaning", "Narrowing", "Staged", "Steered", "effect",
+    "elementwise", "knows_many", "lookup", "many_of", "meaning", "stacking",
 ]  # fmt: skip
 
 Function = Callable[..., Any]
@@ -56,6 +59,11 @@ class Narrowing:
     def __call__(self, *operands: Any) -> Any:
         return self.whole(*operands)
 
+    @property
+    def many(self) -> Many | None:
+        """How it computes several at once (`many_of`)."""
+        return many_of(self.whole)
+
 
 @dataclass(frozen=True, eq=False)
 class Steered:
@@ -68,6 +76,53 @@ class Steered:
 
     def __call__(self, array: Any, steering: Any) -> Any:
         return self.whole(array, steering)
+
+
+class Many(NamedTuple):
+    """How a function computes several at once: its operands are arrays with one more dimension in
+    front, and so are its results, with the same bits."""
+
+    call: Function
+    spreads: bool = False
+    """Whether an operand may be the same for all, without that dimension: NumPy broadcasts it."""
+
+
+_MANY = "many"
+_KNOWN: dict[Any, Many] = {
+    fn: Many(fn, spreads=True)
+    for fn in (
+        *(operator.add, operator.and_, operator.eq, operator.ge, operator.gt, operator.invert),
+        *(operator.le, operator.lt, operator.mul, operator.ne, operator.neg, operator.or_),
+        *(operator.sub, operator.truediv, operator.xor, np.copyto),
+    )
+}
+"""Those of functions of Python and NumPy."""
+
+
+def stacking(fn: Function, many: Function, *, spreads: bool = False) -> Function:
+    """`fn`, for which `many` computes several at once, as `Many` says."""
+    setattr(fn, _MANY, Many(many, spreads))
+    return fn
+
+
+def elementwise(fn: Function, *, spreads: bool = True) -> Function:
+    """`fn`, which itself computes several at once, because it takes arrays of any shape."""
+    if isinstance(fn, FunctionType) and many_of(fn) is None:
+        setattr(fn, _MANY, spreads)  # Itself would be a cycle.
+    return fn
+
+
+def many_of(fn: Any) -> Many | None:
+    """How `fn` computes several at once, None if that is not known."""
+    found = _KNOWN.get(fn) or getattr(fn, _MANY, None)
+    if isinstance(fn, np.ufunc) and fn.signature is None:
+        return Many(fn, spreads=True)
+    return Many(fn, found) if isinstance(found, bool) else found
+
+
+def knows_many(fn: Function, many: Function) -> None:
+    """Says that `many` computes several of `fn`, a function of NumPy, at once; it broadcasts."""
+    _KNOWN[fn] = Many(many, spreads=True)
 
 
 @dataclass(frozen=True)
@@ -90,11 +145,19 @@ def _register(classes: tuple[type[Operation], ...], entry: Meaning) -> None:
         _MEANINGS[cls] = entry
 
 
-def meaning(*classes: type[Operation]) -> Callable[[_AnyFactory], _AnyFactory]:
-    """Registers the decorated factory as the pure meaning of `classes`."""
+def meaning(
+    *classes: type[Operation], by_element: bool = False
+) -> Callable[[_AnyFactory], _AnyFactory]:
+    """Registers the decorated factory as the pure meaning of `classes`.
+
+    `by_element` says that what it makes is `elementwise`.
+    """
 
     def decorate(factory: _AnyFactory) -> _AnyFactory:
-        _register(classes, Meaning(factory))
+        def marked(op: Any, facts: Facts) -> Function:
+            return elementwise(factory(op, facts))
+
+        _register(classes, Meaning(marked if by_element else factory))
         return factory
 
     return decorate

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pallasite import api
-from pallasite.interpreter.meanings import Staged
+from pallasite.interpreter.meanings import Staged, many_of
 from pallasite.interpreter.ops.grid import Joined
 from pallasite.interpreter.replay import repeats
 from pallasite.interpreter.replay.recorder import Recorder
@@ -63,6 +63,7 @@ class Trial(Recorder):
     def call(self, fn: Any, *arguments: Any, **rest: Any) -> Any:
         if not rest and not (isinstance(fn, Staged) and self.plain):
             self._try(fn, arguments)
+            try_many(fn, arguments)
         return super().call(fn, *arguments, **rest)
 
     def _try(self, fn: Any, arguments: tuple[Any, ...]) -> None:
@@ -76,6 +77,48 @@ class Trial(Recorder):
                 assert words(again) == words(found), fn
                 # Those that may look at their only operand are tried when a script is written.
                 assert looks or share(again, other) <= share(found, operand), fn
+
+
+def others(x: Array) -> list[Array]:
+    """Arrays of the same kind, the first of which is `x`."""
+    flat = np.ascontiguousarray(x).reshape(-1)
+    return [x, flat[::-1].reshape(x.shape), np.roll(flat, 5).reshape(x.shape)]
+
+
+def stacks(parts: list[Array]) -> Iterator[Array]:
+    """One array of all `parts`, which lies in memory in some ways."""
+    yield np.stack(parts)
+    order = np.argsort([-step for step in parts[0].strides], kind="stable")
+    yield np.stack([x.transpose(order) for x in parts]).transpose(0, *(np.argsort(order) + 1))
+    yield np.stack(parts, 1).swapaxes(0, 1)
+    room = np.zeros((2 * len(parts), *parts[0].shape), parts[0].dtype)
+    room[::2] = parts
+    yield room[::2]
+
+
+def try_many(fn: Any, arguments: tuple[Any, ...]) -> None:
+    """Tries that `fn` computes several at once, if it says so, as it computes each."""
+    many = many_of(fn)
+    arrays = [n for n, x in enumerate(arguments) if isinstance(x, np.ndarray) and x.ndim]
+    if many is None or not arrays:
+        return
+    several = {n: others(arguments[n]) for n in arrays}
+    choices = [arrays]
+    if many.spreads:
+        rank = max(arguments[n].ndim for n in arrays)
+        choices = [[n] for n in arrays if arguments[n].ndim == rank] + [arrays] * (
+            all(arguments[n].ndim == rank for n in arrays)
+        )
+    for chosen in choices:
+        each = [
+            results(fn(*(several[n][k] if n in chosen else x for n, x in enumerate(arguments))))
+            for k in range(3)
+        ]
+        for laid in zip(*(stacks(several[n]) for n in chosen), strict=True):
+            given = dict(zip(chosen, laid, strict=True))
+            found = results(many.call(*(given.get(n, x) for n, x in enumerate(arguments))))
+            for k, wanted in enumerate(each):
+                assert words(tuple(x[k] for x in found)) == words(wanted), (fn, chosen)
 
 
 def with_nans(x: Array, random: np.random.Generator) -> Array:

@@ -21,8 +21,12 @@ from pallasite.interpreter.machine.codec import Codec, view
 from pallasite.interpreter.machine.regions import Region, rows_region
 from pallasite.interpreter.machine.rows import Pattern
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.meanings import stacking
 from pallasite.interpreter.values import Array
 
+_Order = tuple[int, ...]
+_Bounds = tuple[tuple[int, int], ...]
+"""The first position of a part along each dimension, and that behind it."""
 MOST_KEPT = 1024
 """Accesses that a ref remembers."""
 
@@ -109,10 +113,11 @@ class Access:
         None if it is no single view."""
         return None if self._simple is None else codec.stored(memory, base, self._simple)
 
-    def taken(self, view: Array) -> Array:
-        """The loaded grid, made from `view`, memory of a part that `viewer` could show."""
-        order = self.plan.order
-        return view.transpose(order).copy().transpose(rows.inverse(order))
+    @property
+    def taken(self) -> Callable[[Array], Array]:
+        """The function that makes the loaded grid from memory of a part that `viewer` could
+        show."""
+        return _taking(self.plan.order)
 
     def viewer(self, codec: Codec, base: int, memory: Array) -> Array | None:
         """The grid as a read-only view of `memory`; None if there is none."""
@@ -131,22 +136,19 @@ class Access:
         """The function that makes the loaded grid from the view `part`: all other places are
         poison."""
         assert self._partial is not None
-        order, part = self.plan.order, self._partial.part
-        shape = tuple([self.pattern.shape[axis] for axis in order])
-        blank = _blank(ref.element, shape, ref.buffer.memory.poison)
-        inverse = rows.inverse(order)
+        shape, poison = self.pattern.shape, ref.buffer.memory.poison
+        return _filling(ref.element, shape, poison, self.plan.order, self._bounds)
 
-        def fill(view: Array) -> Array:
-            out = blank.copy()
-            out[part] = view
-            return out.transpose(inverse)
+    @property
+    def cut(self) -> Callable[[Array], Array]:
+        """The function that takes the places of `part` of an array of registers."""
+        return _cutting(self.plan.order, self._bounds)
 
-        return fill
-
-    def cut(self, array: Array) -> Array:
-        """The places of the registers `array` that belong to `part`."""
-        assert self._partial is not None
-        return array.transpose(self.plan.order)[self._partial.part]
+    @property
+    def _bounds(self) -> _Bounds:
+        """Of `part`."""
+        assert self._partial is not None and self._partial.part is not None
+        return tuple([(at.start, at.stop) for at in self._partial.part])
 
     @property
     def apart(self) -> bool:
@@ -245,6 +247,65 @@ class Access:
 def _blank(type: Attribute, shape: tuple[int, ...], pattern: int) -> Array:
     """Registers of poison."""
     return np.broadcast_to(values.poison(type, (), pattern), shape).copy()
+
+
+@lru_cache(maxsize=1 << 8)
+def _taking(order: _Order) -> Callable[[Array], Array]:
+    """A copy whose axes lie in memory in this `order`."""
+    back = rows.inverse(order)
+    many, many_back = _behind(order), _behind(back)
+
+    def taking(view: Array) -> Array:
+        return view.transpose(order).copy().transpose(back)
+
+    def taking_many(views: Array) -> Array:
+        return views.transpose(many).copy().transpose(many_back)
+
+    return stacking(taking, taking_many)
+
+
+@lru_cache(maxsize=1 << 8)
+def _cutting(order: _Order, bounds: _Bounds) -> Callable[[Array], Array]:
+    part, many = _part(bounds), _behind(order)
+
+    def cutting(array: Array) -> Array:
+        return array.transpose(order)[part]
+
+    def cutting_many(arrays: Array) -> Array:
+        return arrays.transpose(many)[(slice(None), *part)]
+
+    return stacking(cutting, cutting_many)
+
+
+@lru_cache(maxsize=1 << 8)
+def _filling(
+    type: Attribute, shape: tuple[int, ...], poison: int, order: _Order, bounds: _Bounds
+) -> Callable[[Array], Array]:
+    blank = _blank(type, tuple([shape[axis] for axis in order]), poison)
+    part, back = _part(bounds), rows.inverse(order)
+    many_back = _behind(back)
+
+    def fill(view: Array) -> Array:
+        out = blank.copy()
+        out[part] = view
+        return out.transpose(back)
+
+    def many(views: Array) -> Array:
+        out = np.empty((len(views), *blank.shape), blank.dtype)
+        out[...] = blank
+        out[(slice(None), *part)] = views
+        return out.transpose(many_back)
+
+    return stacking(fill, many)
+
+
+def _part(bounds: _Bounds) -> tuple[slice, ...]:
+    return tuple([slice(*ends) for ends in bounds])
+
+
+def _behind(order: _Order) -> _Order:
+    """The same order of axes that come behind another one."""
+    return 0, *(axis + 1 for axis in order)
 
 
 def access(

@@ -180,26 +180,26 @@ BINARY: dict[type[Operation], Builder] = {
 """For each binary op, how its function is built from the type of its result."""
 
 
-@meaning(*BINARY)
+@meaning(*BINARY, by_element=True)
 def binary(op: Operation, facts: Facts) -> Function:
     """The function that `BINARY` builds for the result's type."""
     return BINARY[type(op)](op.results[0].type)
 
 
-@meaning(arith.NegfOp)
+@meaning(arith.NegfOp, by_element=True)
 def negf(op: arith.NegfOp, facts: Facts) -> Function:
     """Flips the sign, of zeros and NaNs as well."""
     return rounded(op.result.type, operator.neg)
 
 
-@meaning(arith.FlushDenormalsOp)
+@meaning(arith.FlushDenormalsOp, by_element=True)
 def flush_denormals(op: Operation, facts: Facts) -> Function:
     """Numbers smaller than the least normal one of the type become a zero with their sign."""
     smallest, zero = smallest_normal(op.results[0].type), np.float32(0)
     return lambda x: np.copysign(np.where(np.abs(x) < smallest, zero, x), x).astype(np.float32)
 
 
-@meaning(math.FmaOp, vector.FMAOp)
+@meaning(math.FmaOp, vector.FMAOp, by_element=True)
 def fma(op: Operation, facts: Facts) -> Function:
     """The product is exact in float64, so that only the sum rounds before the final rounding."""
     return rounded(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pallasite.interpreter.ops.kinds import Function
+from pallasite.interpreter.meanings import Function, Many, elementwise
 from pallasite.interpreter.values import Array
 
 _LAYOUTS = 4
@@ -29,7 +29,10 @@ class _Laid:
         self._kept: dict[tuple[int, ...], Array] = {}
 
     def like(self, x: Array) -> Array:
-        """The constant in the memory layout of `x`, which has the same shape."""
+        """The constant in the memory layout of `x`, which has the same shape; of each of its parts
+        if it has one more dimension in front."""
+        if x.ndim > self._array.ndim:
+            x = x[0]
         found = self._kept.get(x.strides)
         if found is None:
             found = np.empty_like(x, self._array.dtype)
@@ -37,6 +40,50 @@ class _Laid:
             if len(self._kept) < _LAYOUTS:
                 self._kept[x.strides] = found
         return found
+
+
+class Put:
+    """Selects between two arrays by a condition that is true, or false, in a box and nowhere else:
+    a copy of the one, the operand `into`, with the part `box` of the other."""
+
+    def __init__(self, box: tuple[slice, ...], into: int) -> None:
+        self._box = box
+        self.into = into
+
+    def __call__(self, *operands: Array) -> Array:
+        result = operands[self.into].copy("K")
+        result[self._box] = operands[1 - self.into][self._box]
+        return result
+
+    def over(self, *operands: Array) -> Array:
+        """The same, in the memory of the one."""
+        result = operands[self.into]
+        result[self._box] = operands[1 - self.into][self._box]
+        return result
+
+    @property
+    def many(self) -> Many:
+        """How it selects from several arrays at once (`meanings.many_of`)."""
+        return Many(Put((slice(None), *self._box), self.into))
+
+
+def _put(cond: Array) -> Put | None:
+    for into, mask in ((1, cond), (0, ~cond)):
+        box = _box_of(mask)
+        if box is not None:
+            return Put(box, into)
+    return None
+
+
+def _box_of(mask: Array) -> tuple[slice, ...] | None:
+    """The box in which `mask` is true, if it is nowhere else; None if there is none."""
+    box: list[slice] = []
+    for axis in range(mask.ndim):
+        places = np.flatnonzero(mask.any(axis=tuple(d for d in range(mask.ndim) if d != axis)))
+        if not places.size:
+            return None
+        box.append(slice(int(places[0]), int(places[-1]) + 1))
+    return tuple(box) if mask[tuple(box)].all() else None
 
 
 def chooser(
@@ -52,16 +99,19 @@ def chooser(
     bits = np.dtype(f"int{8 * dtype.itemsize}")
     left, right = (None if x is None else x.view(bits) for x in (a, b))
     if cond is not None:
+        put = _put(cond) if a is None and b is None else None
+        if put is not None:
+            return put
         chosen = _known_mask(bits, -cond.astype(bits), left, right)
     elif left is not None and right is not None:
-        return _of_two(dtype, left, right)
+        return elementwise(_of_two(dtype, left, right), spreads=False)
     elif right is not None and (one := _one(right)) is not None:
         chosen = _or_one(bits, one)
     elif left is not None and (one := _one(left)) is not None:
         chosen = _one_or(bits, one)
     else:
         return None
-    return lambda *operands: chosen(*operands).view(dtype)
+    return elementwise(lambda *operands: chosen(*operands).view(dtype), spreads=False)
 
 
 def _one(words: Array) -> Any | None:

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from pallasite.dialects import arith, math, tpu
 from pallasite.dialects.predicates import ORDERS, is_unsigned
 from pallasite.dialects.types import shape_of
-from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.meanings import Facts, Function, knows_many, many_of, meaning, stacking
 from pallasite.interpreter.ops.kinds import is_vector, to_signed, to_unsigned
 from pallasite.interpreter.values import carrier, width
 
@@ -58,7 +58,7 @@ def _as_i1(type: Attribute, function: Function) -> Function:
     return lambda *operands: bool(function(*operands))
 
 
-@meaning(arith.CmpiOp)
+@meaning(arith.CmpiOp, by_element=True)
 def cmpi(op: arith.CmpiOp, facts: Facts) -> Function:
     """In signed comparisons, a true i1 counts as -1."""
     name, type = op.predicate_name, op.lhs.type
@@ -69,7 +69,7 @@ def cmpi(op: arith.CmpiOp, facts: Facts) -> Function:
     return lambda a, b: compare(value(a), value(b))
 
 
-@meaning(arith.CmpfOp)
+@meaning(arith.CmpfOp, by_element=True)
 def cmpf(op: arith.CmpfOp, facts: Facts) -> Function:
     """The comparison of `_FLOAT`; scalars give a Python bool."""
     return _as_i1(op.lhs.type, _FLOAT[op.predicate_name])
@@ -99,28 +99,48 @@ def _blend(dtype: np.dtype[Any]) -> Function:
         result ^= other
         return result.view(dtype)
 
-    return choose
+    return stacking(choose, _select_many, spreads=True)
 
 
-@meaning(math.IsFiniteOp)
+def _select_many(cond: Any, a: Any, b: Any) -> Any:
+    """The same of operands that NumPy broadcasts."""
+    if a.dtype != b.dtype or a.dtype == np.bool_:
+        return np.where(cond, a, b)
+    bits = np.dtype(f"int{8 * a.dtype.itemsize}")
+    other = b.view(bits)
+    result = np.multiply(a.view(bits) ^ other, cond)
+    result ^= other
+    return result.view(a.dtype)
+
+
+knows_many(np.where, _select_many)
+
+
+def is_select(fn: Function) -> bool:
+    """Whether `fn` selects element by element, as the meaning of `arith.select` of vectors does."""
+    many = many_of(fn)
+    return many is not None and many.call is _select_many
+
+
+@meaning(math.IsFiniteOp, by_element=True)
 def is_finite(op: math.IsFiniteOp, facts: Facts) -> Function:
     """False of infinities and NaNs."""
     return _as_i1(op.operand.type, np.isfinite)
 
 
-@meaning(math.IsInfOp)
+@meaning(math.IsInfOp, by_element=True)
 def is_inf(op: math.IsInfOp, facts: Facts) -> Function:
     """True of infinities of both signs."""
     return _as_i1(op.operand.type, np.isinf)
 
 
-@meaning(math.IsNaNOp)
+@meaning(math.IsNaNOp, by_element=True)
 def is_nan(op: math.IsNaNOp, facts: Facts) -> Function:
     """True of NaNs, whatever their bits."""
     return _as_i1(op.operand.type, np.isnan)
 
 
-@meaning(tpu.WeirdOp)
+@meaning(tpu.WeirdOp, by_element=True)
 def weird(op: tpu.WeirdOp, facts: Facts) -> Function:
     """True of infinities and NaNs (spec/tpu_dialect.md section 3.4)."""
     return _as_i1(op.input.type, lambda x: np.logical_not(np.isfinite(x)))

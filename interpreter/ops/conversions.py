@@ -44,26 +44,26 @@ def _check_values(op: Operation) -> None:
         raise unsupported(op, "a cast of memory (tpu.memref_bitcast makes a view of it)")
 
 
-@meaning(arith.ExtFOp, tpu.ExtfOp)
+@meaning(arith.ExtFOp, tpu.ExtfOp, by_element=True)
 def extf(op: Operation, facts: Facts) -> Function:
     """Every value of the narrower type is one of the wider type."""
     return lambda x: x
 
 
-@meaning(arith.TruncFOp, arith.ConvertFOp, tpu.TruncfOp)
+@meaning(arith.TruncFOp, arith.ConvertFOp, tpu.TruncfOp, by_element=True)
 def truncf(op: arith.TruncFOp | arith.ConvertFOp | tpu.TruncfOp, facts: Facts) -> Function:
     """To the nearest, ties to even, unless the op says towards zero; others are `Unsupported`."""
     return float_to_float(op.result.type, towards_zero=_towards_zero(op))
 
 
-@meaning(arith.FPToSIOp, arith.FPToUIOp, tpu.FptosiOp, tpu.FptouiOp)
+@meaning(arith.FPToSIOp, arith.FPToUIOp, tpu.FptosiOp, tpu.FptouiOp, by_element=True)
 def fptoi(op: Operation, facts: Facts) -> Function:
     """Towards zero unless the op says to the nearest; saturates, and a NaN is 0."""
     signed = isinstance(op, arith.FPToSIOp | tpu.FptosiOp)
     return float_to_integer(op.results[0].type, signed=signed, to_nearest=not _towards_zero(op))
 
 
-@meaning(arith.SIToFPOp, arith.UIToFPOp, tpu.SitofpOp, tpu.UitofpOp)
+@meaning(arith.SIToFPOp, arith.UIToFPOp, tpu.SitofpOp, tpu.UitofpOp, by_element=True)
 def itofp(op: Operation, facts: Facts) -> Function:
     """To the nearest, ties to even, unless the op says towards zero."""
     return integer_to_float(
@@ -74,21 +74,21 @@ def itofp(op: Operation, facts: Facts) -> Function:
     )
 
 
-@meaning(arith.ExtSIOp, arith.TruncIOp, arith.IndexCastOp)
+@meaning(arith.ExtSIOp, arith.TruncIOp, arith.IndexCastOp, by_element=True)
 def extsi(op: Operation, facts: Facts) -> Function:
     """Sign extension, or the low bits; what narrows signed and unsigned integers is the same."""
     _check_values(op)
     return integer_to_integer(op.operands[0].type, op.results[0].type)
 
 
-@meaning(arith.ExtUIOp, arith.IndexCastUIOp)
+@meaning(arith.ExtUIOp, arith.IndexCastUIOp, by_element=True)
 def extui(op: Operation, facts: Facts) -> Function:
     """Zero extension."""
     _check_values(op)
     return integer_to_integer(op.operands[0].type, op.results[0].type, signed=False)
 
 
-@meaning(arith.BitcastOp)
+@meaning(arith.BitcastOp, by_element=True)
 def bitcast(op: arith.BitcastOp, facts: Facts) -> Function:
     """The same bits as another element type of the same width."""
     _check_values(op)

@@ -13,7 +13,15 @@ from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith, grid
 from pallasite.dialects.types import AnyVector, element_type, grid_shape, register_rank, shape_of
-from pallasite.interpreter.meanings import Facts, Function, Staged, meaning
+from pallasite.interpreter.meanings import (
+    Facts,
+    Function,
+    Staged,
+    elementwise,
+    many_of,
+    meaning,
+    stacking,
+)
 from pallasite.interpreter.ops.arithmetic import reducer
 from pallasite.interpreter.ops.constants import constant_value
 from pallasite.interpreter.ops.kinds import unsupported
@@ -37,7 +45,7 @@ def slice_(op: grid.SliceOp, facts: Facts) -> Function:
     """A view of registers: a box of the grid, with strides."""
     boxes = zip(*(_integers(a) for a in (op.offsets, op.sizes, op.strides)), strict=True)
     box = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
-    return lambda x: x[box]
+    return stacking(lambda x: x[box], lambda x: x[(slice(None), *box)])
 
 
 _LEAST_SEEN = 1 << 14
@@ -50,8 +58,11 @@ class Joined:
 
     def __init__(self, dim: int) -> None:
         self._dim = dim
-        self.copied: Function = lambda *parts: np.concatenate(parts, dim)
+        self.copied: Function = stacking(
+            lambda *parts: np.concatenate(parts, dim), lambda *parts: np.concatenate(parts, dim + 1)
+        )
         """The same as a copy, wherever the parts lie."""
+        self.many = many_of(self.copied)
 
     def __call__(self, *parts: Array) -> Array:
         return self.look(*parts) if parts[0].nbytes >= _LEAST_SEEN else self.copied(*parts)
@@ -92,7 +103,7 @@ def concat(op: grid.ConcatOp, facts: Facts) -> Function:
 def reshape(op: grid.ReshapeOp, facts: Facts) -> Function:
     """The same registers, row-major, in a grid of another shape."""
     shape = shape_of(op.result.type)
-    return lambda x: x.reshape(shape)
+    return stacking(lambda x: x.reshape(shape), lambda x: x.reshape(len(x), *shape))
 
 
 @meaning(grid.TransposeOp)
@@ -100,7 +111,8 @@ def transpose(op: grid.TransposeOp, facts: Facts) -> Function:
     """A view with the dimensions of the grid permuted; the register's stay."""
     moved = _integers(op.permutation)
     order = (*moved, *range(len(moved), len(shape_of(op.result.type))))
-    return lambda x: x.transpose(order)
+    turned = (0, *(axis + 1 for axis in order))
+    return stacking(lambda x: x.transpose(order), lambda x: x.transpose(turned))
 
 
 @meaning(grid.BroadcastOp)
@@ -142,7 +154,13 @@ def take(op: grid.TakeOp, facts: Facts) -> Function:
             taken[absent] = missing
         return taken.reshape(shape)
 
-    return function
+    def many(x: Array) -> Array:
+        taken = x.reshape(len(x), -1, *register).take(indices, 1)
+        if absent.any():
+            taken[:, absent] = missing
+        return taken.reshape(len(x), *shape)
+
+    return stacking(function, many)
 
 
 def _pieces(dim: int, count: int) -> list[tuple[slice, ...]]:
@@ -157,21 +175,25 @@ def reduce(op: grid.ReduceOp, facts: Facts) -> Function:
     combine = reducer(op.kind.data, op.value.type)
     if combine is None:
         raise unsupported(op, f"kind {op.kind.data}")
-    dim = op.dim.value.data
-    pieces = _pieces(dim, shape_of(op.value.type)[dim])
-    ufunc = _ufunc(op)
-    if len(pieces) == 1:
-        return lambda x: x
+    dim, ufunc = op.dim.value.data, _ufunc(op)
+    size = shape_of(op.value.type)[dim]
+    if size == 1:
+        return elementwise(lambda x: x)
 
-    def function(x: Array) -> Array:
-        if ufunc is not None and folds_itself(x, dim):
-            return ufunc.reduce(x, axis=dim, keepdims=True)
-        total = x[pieces[0]]
-        for piece in pieces[1:]:
-            total = combine(total, x[piece])
-        return total
+    def along(dim: int) -> Function:
+        pieces = _pieces(dim, size)
 
-    return function
+        def function(x: Array) -> Array:
+            if ufunc is not None and folds_itself(x, dim):
+                return ufunc.reduce(x, axis=dim, keepdims=True)
+            total = x[pieces[0]]
+            for piece in pieces[1:]:
+                total = combine(total, x[piece])
+            return total
+
+        return function
+
+    return stacking(along(dim), along(dim + 1))
 
 
 _UFUNCS: dict[str, np.ufunc] = {

@@ -17,7 +17,7 @@ import numpy as np
 from pallasite.dialects import tpu
 from pallasite.dialects.registers import check_mask
 from pallasite.dialects.types import AnyVector, grid_shape, register_rank, shape_of
-from pallasite.interpreter.meanings import Facts, Function, Steered, meaning
+from pallasite.interpreter.meanings import Facts, Function, Steered, many_of, meaning, stacking
 from pallasite.interpreter.ops.shape import box_mask
 from pallasite.interpreter.values import Array, carrier, poison
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -49,19 +49,25 @@ def _rolled(x: Array, amount: int, dim: int) -> Array:
 def rotation(shape: tuple[int, ...], dim: int, stride: int, stride_dim: int | None) -> Function:
     """Rotates towards higher indices; slice k of `stride_dim` by `stride * k` more."""
     if stride_dim is None or stride == 0:
-        return lambda x, amount: _rolled(x, amount, dim)
+        return stacking(
+            lambda x, amount: _rolled(x, amount, dim),
+            lambda x, amount: _rolled(x, amount, dim + 1),
+        )
     # Gather along `dim`: position j of slice k comes from j - amount - stride * k.
     size = shape[dim]
-    along = np.arange(size).reshape([size if d == dim else 1 for d in range(len(shape))])
+    places = np.arange(size).reshape([size if d == dim else 1 for d in range(len(shape))])
     slices = shape[stride_dim]
     steps = np.arange(slices).reshape([slices if d == stride_dim else 1 for d in range(len(shape))])
-    origin = along - stride * steps
+    origin = places - stride * steps
 
-    def function(x: Array, amount: int) -> Array:
-        index = np.broadcast_to((origin - amount) % size, x.shape)
-        return np.take_along_axis(x, index, dim)
+    def along(dim: int) -> Function:
+        def function(x: Array, amount: int) -> Array:
+            index = np.broadcast_to((origin - amount) % size, x.shape)
+            return np.take_along_axis(x, index, dim)
 
-    return function
+        return function
+
+    return stacking(along(dim), along(dim + 1))
 
 
 def _rotation_of(op: tpu.DynamicRotateOp | tpu.RotateOp) -> Function:
@@ -80,7 +86,9 @@ def dynamic_rotate(op: tpu.DynamicRotateOp, facts: Facts) -> Function:
 def rotate(op: tpu.RotateOp, facts: Facts) -> Function:
     """Rotates by the constant amount of `op`, modulo the size."""
     turn, amount = _rotation_of(op), op.amount.value.data
-    return lambda x: turn(x, amount)
+    many = many_of(turn)
+    assert many is not None
+    return stacking(lambda x: turn(x, amount), lambda x: many.call(x, amount))
 
 
 def _selection(indices: tuple[int, ...]) -> slice | Array:
@@ -96,8 +104,8 @@ def _take(indices: tuple[int, ...], dim: int) -> Function:
     chosen = _selection(indices)
     if isinstance(chosen, slice):
         box = (slice(None),) * dim + (chosen,)
-        return lambda x: x[box]
-    return lambda x: x.take(chosen, dim)
+        return stacking(lambda x: x[box], lambda x: x[(slice(None), *box)])
+    return stacking(lambda x: x.take(chosen, dim), lambda x: x.take(chosen, dim + 1))
 
 
 @meaning(tpu.GatherOp)

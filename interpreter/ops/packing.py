@@ -21,7 +21,7 @@ from pallasite.dialects import tpu
 from pallasite.dialects.registers import check_same_grid
 from pallasite.dialects.tpu.keywords import PackFormat
 from pallasite.dialects.types import shape_of
-from pallasite.interpreter.meanings import Facts, Function, Narrowing, meaning
+from pallasite.interpreter.meanings import Facts, Function, Narrowing, elementwise, meaning
 from pallasite.interpreter.ops import subelements
 from pallasite.interpreter.ops.convert import converter
 from pallasite.interpreter.values import (
@@ -108,12 +108,14 @@ def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
 
     narrow = storage_float(result) if is_float(source) else None
     if narrow is not None:
-        return _compressed_floats(placed, narrow, shape, before, after)
+        found = _compressed_floats(placed, narrow, shape[-2], before, after)
+        return _of_any_shape(found) if len(order) == parts else found
 
     def compress(*sources: Array) -> Array:
         return _registers(convert(np.concatenate(_all_rows(placed(sources), before), -2)), after)
 
-    return compress
+    # Poison is that of one register, and would have to be repeated.
+    return _of_any_shape(compress) if len(order) == parts else compress
 
 
 def _all_rows(sources: Sequence[Array], packing: int) -> list[Array]:
@@ -124,12 +126,12 @@ def _all_rows(sources: Sequence[Array], packing: int) -> list[Array]:
 def _compressed_floats(
     placed: Callable[[Sequence[Array]], list[Array]],
     narrow: Any,
-    shape: tuple[int, ...],
+    across: int,
     before: int,
     after: int,
 ) -> Function:
-    """Packs floats into registers of `shape` and type `narrow`, rounding each source as it is
-    written; `before` and `after` are the elements per word of the sources and of the result."""
+    """Packs floats into registers of `across` lanes and type `narrow`, rounding each source as it
+    is written; `before` and `after` are the elements per word of the sources and of the result."""
 
     def rounded(*sources: Array) -> Array:
         rows = _all_rows(placed(sources), before)
@@ -141,7 +143,9 @@ def _compressed_floats(
         for place, part in enumerate(rows):
             packed[..., place * height : (place + 1) * height, :] = part
         found = _registers(packed.astype(np.float32), after)
-        return np.broadcast_to(found, shape) if is_column else found
+        if not is_column:
+            return found
+        return np.broadcast_to(found, (*found.shape[:-2], across, found.shape[-1]))
 
     if narrow is not bfloat16:
         # Written in place, some NaNs of 8-bit floats would be bytes that ml_dtypes does not make.
@@ -160,6 +164,14 @@ def _compressed_floats(
     return Narrowing(rounded, into)
 
 
+def _of_any_shape(fn: Function) -> Function:
+    """`fn`, which takes more dimensions in front as well."""
+    parts = (fn.whole, fn.into) if isinstance(fn, Narrowing) else (fn,)
+    for part in parts:
+        elementwise(part, spreads=False)
+    return fn
+
+
 @meaning(tpu.UnpackSubelementsOp)
 def unpack_subelements(op: tpu.UnpackSubelementsOp, facts: Facts) -> Function:
     """Integers that are not extended keep undefined high bits; here they are sign bits."""
@@ -171,17 +183,21 @@ def unpack_subelements(op: tpu.UnpackSubelementsOp, facts: Facts) -> Function:
     parts, index = before // after, op.index.value.data
     convert = converter(source, result, signed=not bool(op.unsigned_integers.value.data))
     if op.pack_format.data is PackFormat.INTERLEAVED:
-        return lambda x: convert(_implicit(x[..., index::parts]))
+        return elementwise(lambda x: convert(_implicit(x[..., index::parts])), spreads=False)
     sublanes = source.get_shape()[-3]
     if sublanes % parts == 0:
         # The wanted rows are whole sublanes of the packed register.
         run = slice(index * sublanes // parts, (index + 1) * sublanes // parts)
-        return lambda x: convert(_implicit(_registers(_rows(x[..., run, :, :]), after)))
+        return elementwise(
+            lambda x: convert(_implicit(_registers(_rows(x[..., run, :, :]), after))), spreads=False
+        )
     rows = slice(index * sublanes * after, (index + 1) * sublanes * after)
-    return lambda x: convert(_implicit(_registers(_rows(x)[..., rows, :], after)))
+    return elementwise(
+        lambda x: convert(_implicit(_registers(_rows(x)[..., rows, :], after))), spreads=False
+    )
 
 
-@meaning(tpu.PackElementwiseOp)
+@meaning(tpu.PackElementwiseOp, by_element=True)
 def pack_elementwise(op: tpu.PackElementwiseOp, facts: Facts) -> Function:
     """Source k goes to the k-th lowest field of each word; floats round, integers truncate."""
     target = VectorType(op.target_type, shape_of(op.result.type))
@@ -199,7 +215,7 @@ def pack_elementwise(op: tpu.PackElementwiseOp, facts: Facts) -> Function:
     return function
 
 
-@meaning(tpu.UnpackElementwiseOp)
+@meaning(tpu.UnpackElementwiseOp, by_element=True)
 def unpack_elementwise(op: tpu.UnpackElementwiseOp, facts: Facts) -> Function:
     """Field `index` of each word; bf16 widens to f32, integers extend with their sign."""
     kind = VectorType(op.source_type, shape_of(op.source.type))

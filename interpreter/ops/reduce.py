@@ -29,7 +29,7 @@ from pallasite.dialects.types import (
     shape_of,
     split_grid,
 )
-from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.meanings import Facts, Function, many_of, meaning, stacking
 from pallasite.interpreter.ops.kinds import is_vector, unsupported, wrapped
 from pallasite.interpreter.ops.shape import as_scalar, stretch
 from pallasite.interpreter.values import (
@@ -247,9 +247,10 @@ def all_reduce(op: tpu.AllReduceOp, facts: Facts) -> Function:
     if kind in (ReductionKind.ARG_MAX, ReductionKind.ARG_MIN):
         find = index_of_extremum(op, kind)
         return lambda x: np.broadcast_to(np.expand_dims(find(x, dim), dim).astype(dtype), shape)
-    reduce = reduced(op)
-    repeat = stretch((*shape[:dim], 1, *shape[dim + 1 :]), shape)
-    return lambda x: repeat(reduce(x))
+    reduce, repeat = reduced(op), stretch((*shape[:dim], 1, *shape[dim + 1 :]), shape)
+    reduces, repeats = many_of(reduce), many_of(repeat)
+    assert reduces is not None and repeats is not None
+    return stacking(lambda x: repeat(reduce(x)), lambda x: repeats.call(reduces.call(x)))
 
 
 def reduced(op: tpu.AllReduceOp) -> Function:
@@ -261,11 +262,13 @@ def reduced(op: tpu.AllReduceOp) -> Function:
         raise unsupported(op, f"kind {kind} of {element_type(source)}")
     fold, dim = fold_of(op, name, source), op.dim.value.data
     if not fold.ordered:
-        return _unrounded(source, (dim,), fold)
+        return stacking(_unrounded(source, (dim,), fold), _unrounded(source, (dim + 1,), fold))
     lane_dim = len(source.get_shape()) - register_rank(source) + 1
     finish = rounder(source)
     reduce = reduce_lanes if dim == lane_dim else fold_dimension
-    return lambda x: finish(reduce(x, dim, fold))
+    return stacking(
+        lambda x: finish(reduce(x, dim, fold)), lambda x: finish(reduce(x, dim + 1, fold))
+    )
 
 
 def _mask_reduction(

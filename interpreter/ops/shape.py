@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import shape_of
-from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.meanings import Facts, Function, meaning, stacking
 from pallasite.interpreter.ops.convert import reinterpret
 from pallasite.interpreter.ops.kinds import is_vector
 from pallasite.interpreter.values import (
@@ -82,21 +82,28 @@ def stretch(source: tuple[int, ...], shape: tuple[int, ...]) -> Function:
                 return np.ndarray(shape, x.dtype, held, 0, repeated)
         return np.broadcast_to(x, shape)
 
-    return function
+    def many(x: Any) -> Any:
+        if x.flags.c_contiguous:
+            place = (prod(source) * x.itemsize, *(x.itemsize * step for step in steps))
+            return np.ndarray((len(x), *shape), x.dtype, x, 0, place)
+        return np.broadcast_to(x.reshape(len(x), *sizes), (len(x), *shape))
+
+    return stacking(function, many)
 
 
 @meaning(vector.ShapeCastOp, tpu.ReshapeOp)
 def reshape(op: Operation, facts: Facts) -> Function:
     """The same elements in row-major order."""
     shape = shape_of(op.results[0].type)
-    return lambda x: x.reshape(shape)
+    return stacking(lambda x: x.reshape(shape), lambda x: x.reshape(len(x), *shape))
 
 
 @meaning(vector.TransposeOp, tpu.TransposeOp)
 def transpose(op: vector.TransposeOp | tpu.TransposeOp, facts: Facts) -> Function:
     """A view: dimension d of the result is dimension `permutation[d]` of the operand."""
     permutation = tuple(int(d) for d in op.permutation.get_values())
-    return lambda x: x.transpose(permutation)
+    turned = (0, *(d + 1 for d in permutation))
+    return stacking(lambda x: x.transpose(permutation), lambda x: x.transpose(turned))
 
 
 def _positions(
@@ -149,7 +156,7 @@ def _box(offsets: Any, sizes: Any, strides: Any) -> tuple[slice, ...]:
 def extract_strided_slice(op: vector.ExtractStridedSliceOp, facts: Facts) -> Function:
     """A view of a box of leading dimensions."""
     box = _box(op.offsets, op.sizes, op.strides)
-    return lambda x: x[box]
+    return stacking(lambda x: x[box], lambda x: x[(slice(None), *box)])
 
 
 @meaning(vector.InsertStridedSliceOp)
@@ -173,7 +180,10 @@ def insert_strided_slice(op: vector.InsertStridedSliceOp, facts: Facts) -> Funct
 def concatenate(op: tpu.ConcatenateOp, facts: Facts) -> Function:
     """The operands one after the other along one dimension."""
     dimension = op.dimension.value.data
-    return lambda *sources: np.concatenate(sources, dimension)
+    return stacking(
+        lambda *sources: np.concatenate(sources, dimension),
+        lambda *sources: np.concatenate(sources, dimension + 1),
+    )
 
 
 @meaning(tpu.RepeatOp)

@@ -185,13 +185,13 @@ _BINARY: dict[type[Operation], Function] = {
 ELEMENTWISE: tuple[type[Operation], ...] = (*_UNARY, *_EXACT, *_BINARY, tpu.ReciprocalOp)
 
 
-@meaning(*_UNARY)
+@meaning(*_UNARY, by_element=True)
 def unary(op: Operation, facts: Facts) -> Function:
     """The function of `_UNARY`, rounded to the result's type."""
     return rounded(op.results[0].type, _UNARY[type(op)])
 
 
-@meaning(tpu.ReciprocalOp)
+@meaning(tpu.ReciprocalOp, by_element=True)
 def reciprocal(op: tpu.ReciprocalOp, facts: Facts) -> Function:
     """An approximate reciprocal is the exact one of the operand rounded to bf16.
 
@@ -203,13 +203,13 @@ def reciprocal(op: tpu.ReciprocalOp, facts: Facts) -> Function:
     return lambda x: _ONE / nearby(x)
 
 
-@meaning(*_EXACT)
+@meaning(*_EXACT, by_element=True)
 def exact(op: Operation, facts: Facts) -> Function:
     """The function of `_EXACT`, which needs no rounding."""
     return _EXACT[type(op)]
 
 
-@meaning(*_BINARY)
+@meaning(*_BINARY, by_element=True)
 def binary(op: Operation, facts: Facts) -> Function:
     """The function of `_BINARY`, rounded to the result's type."""
     return rounded(op.results[0].type, _BINARY[type(op)])
@@ -222,7 +222,7 @@ def sincos(op: math.SincosOp, facts: Facts) -> Function:
     return lambda x: (sin(x), cos(x))
 
 
-@meaning(math.ClampFOp)
+@meaning(math.ClampFOp, by_element=True)
 def clampf(op: math.ClampFOp, facts: Facts) -> Function:
     """min(max(value, low), high): `high` wins where the bounds are crossed, and NaNs go through
     (spec/pallas_semantics.md section 4.2).
@@ -230,7 +230,7 @@ def clampf(op: math.ClampFOp, facts: Facts) -> Function:
     return lambda value, low, high: np.minimum(np.maximum(value, low), high)
 
 
-@meaning(math.IsNormalOp)
+@meaning(math.IsNormalOp, by_element=True)
 def is_normal(op: math.IsNormalOp, facts: Facts) -> Function:
     """False of zeros, denormals, infinities and NaNs."""
     smallest = smallest_normal(op.operand.type)
@@ -238,7 +238,7 @@ def is_normal(op: math.IsNormalOp, facts: Facts) -> Function:
     return test if is_vector(op.operand.type) else lambda x: bool(test(x))
 
 
-@meaning(math.AbsIOp)
+@meaning(math.AbsIOp, by_element=True)
 def absi(op: math.AbsIOp, facts: Facts) -> Function:
     """The least integer is its own absolute value, as it wraps."""
     return wrapped(op.results[0].type, abs if not is_vector(op.results[0].type) else np.abs)
@@ -274,7 +274,7 @@ _BITS: dict[type[Operation], Callable[[int], tuple[Function, Function]]] = {
 }
 
 
-@meaning(*_BITS)
+@meaning(*_BITS, by_element=True)
 def bits(op: Operation, facts: Facts) -> Function:
     """A count for each element; zeros at the ends of a 0 are as many as the type has bits."""
     type_ = op.results[0].type
