@@ -50,9 +50,9 @@ class Folder:
             # Where it raises, and whether it ever runs, is for the run to find out.
             return None
         result = _in_order(result, op.results[0].type)
-        size = _held(result)
+        size = held_bytes(result)
         if size > MOST_BYTES and (one := uniform(result)) is not None:
-            result, size = one, _held(one)
+            result, size = one, held_bytes(one)
         if size > min(MOST_BYTES, self._left):
             return None
         self._left -= size
@@ -92,7 +92,7 @@ def _in_order(array: Array, type: VectorType[Any]) -> Array:
     return array.transpose(order).copy().transpose(inverse(order))
 
 
-def _held(array: Any) -> int:
+def held_bytes(array: Any) -> int:
     """The bytes that an array keeps in memory: those of the array that it is a view of."""
     while isinstance(array.base, np.ndarray):
         array = array.base

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pallasite.interpreter.meanings import Function, Many, many_of
 from pallasite.interpreter.replay.lines import Line
 from pallasite.interpreter.values import Array
 
@@ -50,6 +51,20 @@ class _Seen(NamedTuple):
         """The view of the array `root`, made step by step."""
         return self.look(*(root if part is None else part.of(root) for part in self.parts))
 
+    @property
+    def many(self) -> Function | None:
+        """The function that makes the views of several roots, None if it is not known."""
+        look = many_of(self.look)
+        parts = [part and part.many for part in self.parts]
+        if look is None or any(p and not m for p, m in zip(self.parts, parts, strict=True)):
+            return None
+        call = look.call
+
+        def many(roots: Array) -> Any:
+            return call(*(part(roots) if part else roots for part in parts))
+
+        return many
+
 
 class Chain:
     """Callable that makes, from an array, the view that several calls of `look` would make."""
@@ -57,6 +72,12 @@ class Chain:
     def __init__(self, seen: _Seen) -> None:
         self._seen = seen
         self._known: dict[tuple[int, ...], _Place | None] = {}
+
+    @property
+    def many(self) -> Many | None:
+        """How it makes views of several arrays at once (`meanings.many_of`)."""
+        found = self._seen.many
+        return found and Many(found)
 
     def __call__(self, x: Array) -> Any:
         strides = x.strides

@@ -151,7 +151,7 @@ class _Lines:
         """Whether a line between `first` and `last` accesses bytes of `box`."""
         places = self._places[box.memory]
         between = [self.lines[n] for n in places[bisect(places, first) : bisect_left(places, last)]]
-        return any(line and any(_share(view, box) for view in line.views) for line in between)
+        return any(line and any(share(view, box) for view in line.views) for line in between)
 
 
 def _reading(line: Line, over: Box, under: Box) -> Line | None:
@@ -199,7 +199,7 @@ def meet(view: View, box: Box) -> bool:
     return a < d and c < b
 
 
-def _share(view: View, box: Box) -> bool:
+def share(view: View, box: Box) -> bool:
     """Like `meet`, but exact for boxes that interleave in memory."""
     if not isinstance(view, Box) or not meet(view, box):
         return meet(view, box)

@@ -39,6 +39,11 @@ class Narrow(NamedTuple):
         """A function that writes an array of values to a view of elements."""
         return _storing(self.codec)
 
+    @property
+    def behind(self) -> Narrow:
+        """The same of elements whose axes come behind another one."""
+        return self._replace(order=(0, *(axis + 1 for axis in self.order)))
+
     def along(self, box: Box) -> Narrow:
         """The same with the order in which the axes of `box` lie in memory."""
         axes = sorted(range(len(box.shape)), key=lambda axis: -abs(box.strides[axis]))

@@ -26,7 +26,7 @@ def once(lines: Sequence[Line]) -> list[Line]:
 
 
 def _made_once(lines: Sequence[Line]) -> list[Line]:
-    changing = _changing(lines)
+    fickle = changing(lines)
     equal: dict[int, int] = {}
     """Per value, the first value that it is equal to when it is made."""
     same: dict[int, int] = {}
@@ -36,7 +36,7 @@ def _made_once(lines: Sequence[Line]) -> list[Line]:
     made, contents = _Made(), _Contents()
     kept: list[Line] = []
     for line in lines:
-        fixed = changing.isdisjoint((*line.makes, *line.takes))
+        fixed = fickle.isdisjoint((*line.makes, *line.takes))
         version = None if line.read is None else contents.version(line.read)
         what = line.text, tuple(equal.get(v, v) for v in line.takes), line.read, version
         if line.write is not None:
@@ -57,13 +57,13 @@ def _made_once(lines: Sequence[Line]) -> list[Line]:
     return kept
 
 
-def _changing(lines: Sequence[Line]) -> set[int]:
+def changing(lines: Sequence[Line]) -> set[int]:
     """The values that some line writes over, and all that share memory with these."""
+    over = [line.overwritten for line in lines if line.overwritten is not None]
     shared: dict[int, set[int]] = {}
-    for line in lines:
+    for line in lines if over else ():
         together = set(line.makes).union(*(shared.get(v, {v}) for v in line.seen_through))
         shared.update((value, together) for value in together)
-    over = [line.overwritten for line in lines if line.overwritten is not None]
     return set().union(*(shared.get(value, {value}) for value in over))
 
 

@@ -18,12 +18,17 @@ from pallasite.interpreter.machine.copies import parts_of
 from pallasite.interpreter.machine.spare import Block, Spare, fresh
 from pallasite.interpreter.process import keep_freed, products_on_one_thread
 from pallasite.interpreter.replay.chains import chained
+from pallasite.interpreter.replay.choices import with_known_conditions
 from pallasite.interpreter.replay.direct import direct
 from pallasite.interpreter.replay.forward import forwarded
+from pallasite.interpreter.replay.in_place import put_in_place
+from pallasite.interpreter.replay.known import with_known
 from pallasite.interpreter.replay.lines import COPY, Box, Line, View, groups, together
 from pallasite.interpreter.replay.narrow import settled
 from pallasite.interpreter.replay.once import once
 from pallasite.interpreter.replay.recorder import Recorder, Room
+from pallasite.interpreter.replay.stacks import stacked
+from pallasite.interpreter.replay.values import Values
 from pallasite.interpreter.values import Array, quiet
 
 
@@ -44,23 +49,27 @@ class Script:
     def of(recorder: Recorder, inputs: int, results: Sequence[ArrayType]) -> Script:
         """The script of what `recorder` was told of a run with `inputs` operands."""
         lines = once(forwarded(recorder.lines))
-        lines, seen = direct(lines, recorder.kinds, recorder.bind)
-        lines = chained(lines, recorder.bind)
-        lines = [settled(_in_parts(line, recorder.bind), recorder.bind) for line in lines]
+        bound, kinds, bind = recorder.bound, recorder.kinds, recorder.bind
+        lines = with_known_conditions(with_known(lines, bound, bind), kinds, bound, bind)
+        lines, seen = direct(lines, kinds, bind)
+        lines = chained(lines, bind)
+        lines = stacked(lines, Values(kinds, seen), bound, bind)
+        lines = put_in_place(lines, bound, bind)
+        lines = [settled(_in_parts(line, bind), bind) for line in lines]
         views = {view: f"v{n}" for n, view in enumerate(_views(lines, seen))}
         used = {view.memory for view in views}
         rooms = tuple(room for room in recorder.rooms if room.name in used)
         names = [f"i{n}" for n in range(inputs)] + [room.name for room in rooms]
         names += [f"o{n}" for n in range(len(results))]
         made = [
-            f"{', '.join([views[view] for view in group])} = {together(group, recorder.bind)}"
+            f"{', '.join([views[view] for view in group])} = {together(group, bind)}"
             for group in groups(views)
         ]
         text = "\n ".join(
             [f"def script({', '.join(names)}):", *made, *_named(lines, views, seen), "pass\n"]
         )
         # What lines were made with that are left out is not kept.
-        scope = {name: recorder.bound[name] for name in recorder.bound.keys() & _names(text)}
+        scope = {name: bound[name] for name in bound.keys() & _names(text)}
         exec(compile(text, "<pallasite script>", "exec"), scope)
         return Script(text, scope["script"], rooms, results, len(lines))
 

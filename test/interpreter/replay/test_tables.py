@@ -179,7 +179,7 @@ def test_few_scripts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_long_scripts_take_the_place_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "BEFORE", 0)
-    monkeypatch.setattr(repeats, "MOST_SCRIPT_LINES", 7)
+    monkeypatch.setattr(repeats, "MOST_SCRIPT_LINES", 1)
     prepared = kernel(GATHER)
     for number in range(4):
         run(prepared, table(0, 1, 2, number), array())
