@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import small_blocks
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
@@ -348,4 +349,9 @@ CASES = (
         choice(4096, 512),
         are_new=True,
     ),
+    Case("top-8, 8 steps", small_blocks.greatest, ((64, 256),)),
+    Case("bitonic sort, 8 steps", small_blocks.sorted_rows, ((64, 128),)),
+    Case("histogram, 8 steps", small_blocks.histogram, ((64, 128),)),
+    Case("prefix sums, 8 steps", small_blocks.prefix_sums, ((64, 512),)),
+    Case("peaks, bf16, 8 steps", small_blocks.peaks, ((128, 256),), dtype=jnp.bfloat16),
 )
