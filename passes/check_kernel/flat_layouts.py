@@ -73,6 +73,9 @@ def layout_of_flat(op: Operation, result: OpResult, of: LayoutOf, target: Target
         return reduced_layout(op, of, target)
     if isinstance(op, vector.ShapeCastOp):
         return _of_reshape(op, of, target)
+    if isinstance(op, vector.ExtractStridedSliceOp):
+        # A part of what is packed stays so.
+        return PACKED if of(op.operands[0]) == PACKED else None
     if op.dialect_name() not in ("arith", "math"):
         return None
     return _of_elementwise(op, result, of, target)

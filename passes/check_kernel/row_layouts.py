@@ -62,7 +62,11 @@ class RowLayouts:
     def has_small_tiles(self, value: SSAValue) -> bool:
         """Whether the packed rows of `value` have tiles of few rows of which a register holds
         several, so that their order is another one than in larger tiles."""
-        layout, shape = self.of(value), shape_of(value.type)
+        shape = shape_of(value.type)
+        while isinstance(op := value.owner, vector.BroadcastOp) and _repeats_column(op):
+            # What is repeated along the lanes stays in its rows.
+            value = op.source
+        layout = self.of(value)
         if layout == PACKED:
             return shape[-1] > LANES
         if not isinstance(layout, Row) or layout.tile is None or layout.tile > FEW_ROWS:
@@ -91,9 +95,6 @@ class RowLayouts:
             return reduced_layout(op, self.of, self._target) if one else None
         if isinstance(op, vector.ShapeCastOp):
             return self._of_reshape(op)
-        if isinstance(op, vector.BroadcastOp):
-            old, new = (shape_of(v.type) for v in (op.operands[0], value))
-            return self.of(op.operands[0]) if old == (*new[:-1], 1) else None
         if op.dialect_name() in ("arith", "math") or isinstance(op, NARROWING):
             return self._of_elementwise(op, value)
         return None
@@ -167,11 +168,15 @@ def _sources(value: SSAValue) -> list[SSAValue]:
         return [] if following is None else [following]
     moved = (
         vector.ShapeCastOp, vector.ExtractStridedSliceOp, vector.MultiReductionOp,
-        vector.BroadcastOp, *WIDENING, *NARROWING,
+        *WIDENING, *NARROWING,
     )  # fmt: skip
     if op.dialect_name() not in ("arith", "math") and not isinstance(op, moved):
         return []
     return [v for v in op.operands if isinstance(v.type, VectorType)]
+
+
+def _repeats_column(op: vector.BroadcastOp) -> bool:
+    return shape_of(op.source.type) == (*shape_of(op.results[0].type)[:-1], 1)
 
 
 def _start_row(op: vector.LoadOp | tpu.VectorLoadOp, tile: int) -> int | None:

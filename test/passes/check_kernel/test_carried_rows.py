@@ -37,6 +37,9 @@ WAYS = [
     ("int8", 2, "y[0].astype(jnp.int32)", "z[...].astype(jnp.int32)", False),
     ("int8", 2, "y[0].astype(jnp.int32)", "r[0].astype(jnp.int32)", False),
     ("int8", 2, "r[0].astype(jnp.int32)", "z[...].astype(jnp.int32)", True),
+    # A part of a packed vector stays packed, an element of it is repeated in any layout.
+    ("bfloat16", 2, "jnp.tile(z[...], 2)[:256] * 2", "r[3]", False),
+    ("float32", 2, "jnp.broadcast_to(z[...][5:6], (256,))", "r[0] + 1", True),
 ]  # fmt: skip
 
 
