@@ -225,7 +225,7 @@ def access_in(
     if layout == plan.layout:
         return plan
     if layout.tile_rows != plan.layout.tile_rows:
-        found = (dense for dense in _dense_accesses(plan, shape) if dense.layout == layout)
+        found = (dense for dense in dense_accesses(plan, shape) if dense.layout == layout)
         return next(found, None)
     tiling = tiling_of(plan.memref.type)
     rank = len(shape)
@@ -292,11 +292,11 @@ def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
 def dense_access(plan: Access, shape: Sequence[int]) -> Access | None:
     """The access of `plan` with most tiles, or parts of tiles, per register; None if none saves
     registers."""
-    found = _dense_accesses(plan, shape)
+    found = dense_accesses(plan, shape)
     return min(found, key=lambda dense: dense.layout.register_count(shape), default=None)
 
 
-def _dense_accesses(plan: Access, shape: Sequence[int]) -> list[Access]:
+def dense_accesses(plan: Access, shape: Sequence[int]) -> list[Access]:
     """The accesses with several small tiles per register, and with a row of several tiles, that
     save registers."""
     tiling, layout = tiling_of(plan.memref.type), plan.layout

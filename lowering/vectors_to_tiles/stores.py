@@ -24,7 +24,7 @@ from pallasite.lowering.vectors_to_tiles.access import (
     Access,
     access,
     access_in,
-    dense_access,
+    dense_accesses,
     moved,
     shifted_access,
 )
@@ -123,12 +123,10 @@ def _chosen(
     The second result is the grid to be stored, None if that is `Converter.in_layout`'s.
     """
     layout, shape = c.tiled(value).layout, shape_of(value.type)
-    dense = dense_access(plan, shape)
-    if dense is not None and not is_storable(dense, shape):
-        dense = None
-    if dense is None and layout == plan.layout:
+    filled = [dense for dense in dense_accesses(plan, shape) if is_storable(dense, shape)]
+    if not filled and layout == plan.layout:
         return plan, None
-    if dense is not None and layout == dense.layout:
+    if (dense := next((d for d in filled if d.layout == layout), None)) is not None:
         return dense, None
     other = access_in(plan, list(indices), shape, layout) if layout.row is not None else None
     if other not in (None, plan) and other.layout.is_native:
@@ -136,8 +134,7 @@ def _chosen(
         return (other, None) if held is None else (plan, held)
     # Each access with the register operations that move the value and store it.
     choices = [(plan, _cost(value, plan.layout, c))]
-    if dense is not None:
-        choices.append((dense, _cost(value, dense.layout, c)))
+    choices += [(dense, _cost(value, dense.layout, c)) for dense in filled]
     if layout.tile_rows == plan.layout.tile_rows and layout.row is not None:
         # The rows stay where they are, whatever happens to the lanes.
         rows = layout.with_offsets(layout.row, plan.layout.column)
