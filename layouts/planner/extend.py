@@ -229,7 +229,7 @@ def _distinct(columns: list[Array]) -> tuple[Array, Array]:
     return places, first
 
 
-def _made(program: Program, step: Step, operands: list[int]) -> int:
+def _made(program: Program, step: Step, operands: list[int]) -> int:  # noqa: C901  a case per step
     first = operands[0]
     match step:
         case SublaneShuffle():

@@ -163,7 +163,9 @@ class _Emitter(IndexRegisters):
 
     # Steps.
 
-    def _step(self, step: Step, operands: list[SSAValue], value: Value) -> SSAValue:
+    def _step(  # noqa: C901  a case per step
+        self, step: Step, operands: list[SSAValue], value: Value
+    ) -> SSAValue:
         """Emits one step on the grids `operands`; `value` describes its result."""
         if isinstance(step, RENAMING):
             return self._renaming(step, operands, value)

@@ -114,15 +114,9 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
             return compared
         if compared_packed(op, r.target):
             return None
-        if (compared := compared_by_sign(op, r)) is not None:
+        if (compared := _compared_narrow(op, r)) is not None:
             return compared
-        if compared_in_halves(op, r.target):
-            return r.again(
-                op, [r.to_i16(v, not _unsigned_compare(op)) for v in op.operands], op.result.type
-            )
-    elif width == 16 and op.name in r.target.i16_ops:
-        return None
-    elif isinstance(op, SHIFTS) and _shifted_packed(op, r):
+    elif _stays_packed(op, width, r):
         return None
     if isinstance(op, arith.AddiOp) and width != 16:
         raise r.unsupported(
@@ -142,6 +136,24 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
         count = r.emit(arith.ConstantOp(_splat(value, 32 - width)))
         value = r.emit(arith.SubiOp(value, count))
     return r.to_int(value, narrow)
+
+
+def _compared_narrow(op: arith.CmpiOp, r: Legalizer) -> SSAValue | None:
+    """The comparison of elements narrower than words by their signs or in 16 bits; None if the
+    target needs words."""
+    if (compared := compared_by_sign(op, r)) is not None:
+        return compared
+    if not compared_in_halves(op, r.target):
+        return None
+    signed = not _unsigned_compare(op)
+    return r.again(op, [r.to_i16(v, signed) for v in op.operands], op.result.type)
+
+
+def _stays_packed(op: Operation, width: int, r: Legalizer) -> bool:
+    """Whether the target computes `op` on packed integers of `width` bits."""
+    if width == 16 and op.name in r.target.i16_ops:
+        return True
+    return isinstance(op, SHIFTS) and _shifted_packed(op, r)
 
 
 def _halves_compare(r: Legalizer) -> bool:

@@ -219,10 +219,7 @@ def _lay_out_view(op: Operation) -> None:
         return
     if tiling_of(result) is not None:
         return
-    if isinstance(op, tpu.MemrefSliceOp) and _some_rows(op, source, tiling):
-        _slice_rows(op, tiling)
-        return
-    if isinstance(op, tpu.MemrefSliceOp) and slice_part_of_tiles(op, tiling):
+    if isinstance(op, tpu.MemrefSliceOp) and _cut_tiles(op, source, tiling):
         return
     made = _viewed(op, source, result, tiling)
     if made is None and isinstance(op, tpu.MemrefReshapeOp):
@@ -240,6 +237,14 @@ def _lay_out_view(op: Operation) -> None:
             "load the whole array and reshape its value",
         )
     Rewriter.replace_value_with_new_type(op.results[0], with_tiling(result, made))
+
+
+def _cut_tiles(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Tiling) -> bool:
+    """Lays `op` out if it takes rows, or other parts, of tiles; whether it does."""
+    if _some_rows(op, source, tiling):
+        _slice_rows(op, tiling)
+        return True
+    return slice_part_of_tiles(op, tiling)
 
 
 def _is_own_column(value: SSAValue, kind: MemRefType[Attribute], tiling: Tiling) -> bool:

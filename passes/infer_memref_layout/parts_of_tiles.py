@@ -107,22 +107,7 @@ def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
             result.element_type, tuple(map(add, result.get_shape(), padding)), result.memory_space
         )
         Rewriter.replace_value_with_new_type(op.result, part)
-    if len(tiling.first) > 2:
-        sliced = slice_folded_tiles(op, tiling)
-    elif _within_tiles(op, tiling):
-        sliced = _slice_rows_of_words(op, tiling)
-    elif _straddles_tiles(op, tiling):
-        sliced = _slice_halves(op, tiling)
-    elif _cuts_column(op, tiling):
-        sliced = _slice_column(op, tiling)
-    elif _cuts_flat_tiles(op, tiling):
-        fine = Tiling(((LANES,),), (1,))
-        see_operand(op, laid_out(op.mem_ref.type, op.mem_ref.type.get_shape(), fine))
-        sliced = Rewriter.replace_value_with_new_type(
-            op.result, laid_out(op.result.type, op.result.type.get_shape(), fine)
-        )
-    else:
-        sliced = None
+    sliced = _sliced(op, tiling)
     if sliced is None and not padded:
         return False
     if sliced is None:
@@ -133,6 +118,25 @@ def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
     if padded:
         _see_without_padding(sliced, result, uses)
     return True
+
+
+def _sliced(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue | None:
+    """What takes the place of `op`; None if it takes whole tiles."""
+    if len(tiling.first) > 2:
+        return slice_folded_tiles(op, tiling)
+    if _within_tiles(op, tiling):
+        return _slice_rows_of_words(op, tiling)
+    if _straddles_tiles(op, tiling):
+        return _slice_halves(op, tiling)
+    if _cuts_column(op, tiling):
+        return _slice_column(op, tiling)
+    if _cuts_flat_tiles(op, tiling):
+        fine = Tiling(((LANES,),), (1,))
+        see_operand(op, laid_out(op.mem_ref.type, op.mem_ref.type.get_shape(), fine))
+        return Rewriter.replace_value_with_new_type(
+            op.result, laid_out(op.result.type, op.result.type.get_shape(), fine)
+        )
+    return None
 
 
 def _padding(op: tpu.MemrefSliceOp, tiling: Tiling) -> list[int]:

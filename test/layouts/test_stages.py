@@ -150,7 +150,7 @@ def test_replication_is_given_up_where_it_leaves_no_plan(
                       VectorLayout(4, 0, 1, 0, 14), 0, 40), 400),
         (
             Move.reshape((VectorLayout(16, 1, 2, tile_rows=2), (108, 31, 17)),
-                         VectorLayout(16, 2, 1), (3, 3162, 6)), 17000),
+                         VectorLayout(16, 2, 1), (3, 3162, 6)), 18000),
         (
             Move.reshape((VectorLayout.native(3, 16), (4, 621, 11)), VectorLayout(16, 1, 0),
                          (198, 138)), 3700),

@@ -116,18 +116,23 @@ def test_cheaper_than_a_plan_by_patterns():
 
 
 def test_the_usual_cost_is_about_that_of_a_plan_by_patterns():
-    # What the search found before there was anything else.
-    assert usual_cost(reshape((427, 162), (378, 183)), V5E) == pytest.approx(2866, rel=0.2)
-    assert usual_cost(reshape((501, 666), (54, 37, 167)), V5E) == pytest.approx(13734, rel=0.2)
-    assert usual_cost(reshape((26, 1312), (533, 16, 4)), V5E) == pytest.approx(3490, rel=0.3)
+    # What the search found before there was anything else, with gathers at the cost of rotations;
+    # they cost half an instruction more.
+    found = (
+        (reshape((427, 162), (378, 183)), 2866 + 282 / 2, 0.2),
+        (reshape((501, 666), (54, 37, 167)), 13734 + 1260 / 2, 0.2),
+        (reshape((26, 1312), (533, 16, 4)), 3490 + 1066 / 2, 0.3),
+    )
+    for move, cost, tolerance in found:
+        assert usual_cost(move, V5E) == pytest.approx(cost, rel=tolerance)
 
 
 def test_short_rows_of_the_destination_are_one_gather_each():
     move = reshape((26, 1312), (533, 16, 4))
     made = by_chunks(move, V5E)
     assert made is not None
-    # What the search for patterns finds costs 3490.
-    assert made.cost < 1.1 * 3490
+    # What the search for patterns finds costs 3490, and half an instruction more for each gather.
+    assert made.cost < 1.1 * (3490 + 1110 / 2)
     assert made.count()["GatherLanes"] == 533 * 2 + 26 // 8 * 11 + 11
 
 
