@@ -29,6 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from pallasite.diagnostics import Diagnostic, Note, VerifyError
 from pallasite.dialects.alike import keeps_rules
+from pallasite.dialects.arithmetic import is_arithmetic
 from pallasite.dialects.func import CallOp, FuncOp, broken_function_rule, symbols_in
 from pallasite.dialects.locations import nearest_location, source_location
 from pallasite.dialects.memref import AllocaOp, GlobalOp
@@ -96,7 +97,7 @@ def _is_signed(type: Attribute) -> bool:
 def _check_signless(module: ModuleOp) -> None:
     """What computes does so on integers that are neither signed nor unsigned, as MLIR's do."""
     for op in module.walk():
-        if not op.name.startswith(("arith.", "math.")):
+        if not is_arithmetic(op):
             continue
         for type in (*op.operand_types, *op.result_types):
             if _is_signed(type):

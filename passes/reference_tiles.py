@@ -12,7 +12,7 @@ from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import describe_kernel
 from pallasite.dialects.kernel_call import call_of
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.dialects.viewed import viewed
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, infer_tiling, packed_tiling
@@ -39,6 +39,8 @@ def tile_rows(rows: int, bits: int, *, large_halves: bool = False) -> int:
     return min(size, normal)
 
 
+_SMEM_BITS = 4096
+"""Flat buffers in SMEM take whole multiples of 128 words (asked of libtpu 0.0.51)."""
 _FEW_COLUMNS = 16
 """Arrays of fewer columns have tiles of 8 rows in scalar memory, as XLA lays them out."""
 
@@ -53,6 +55,18 @@ def smem_tiling(kind: MemRefType[Attribute], *, argument: bool = False) -> Tilin
     if len(shape) < 2 or bits > 8 or (argument and shape[-1] < _FEW_COLUMNS):
         return infer_tiling(shape, bits)
     return packed_tiling(shape, (tile_rows(shape[-2], bits), LANES), bits)
+
+
+def block_bytes(type: Attribute, target: Target) -> int:
+    """The bytes that a buffer of memref type `type` occupies, padding included."""
+    memref = cast(AnyMemRef, type)
+    shape, bits = memref.get_shape(), bit_width(memref)
+    if len(shape) == 1 and memory_space(memref) == "smem":
+        return -(-shape[0] * bits // _SMEM_BITS) * _SMEM_BITS // 8
+    tiling: Tiling = tiling_of(memref) or infer_tiling(
+        shape, bits, large_halves=target.large_buffer_halves
+    )
+    return -(-tiling.elements(shape) * bits // 8)
 
 
 def retiled_rows(array: Sequence[int], block: Sequence[int], bits: int) -> tuple[int, int] | None:

@@ -5,11 +5,14 @@ Element types are named as MLIR spells them (`f32`, `bf16`, `i8`, `f8E5M2`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
+_ROWS_AT_ONCE = 8
+"""Rows of VMEM that one access reaches: those of a register."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,14 @@ class Target:
     """Banks of VMEM: row n of 128 words lies in bank n modulo this number. Eight rows in different
     banks are accessed at once; a stride that maps them to fewer banks takes several accesses
     (inferred from the size of the compiler's code)."""
+
+    def row_accesses(self, stride: int) -> int:
+        """How many accesses it takes to load or store the words of eight rows of VMEM that are
+        `stride` rows apart; one row for all of them if that is 0."""
+        if not stride:
+            return 1
+        banks = self.memory_banks
+        return max(1, math.gcd(stride, banks) * _ROWS_AT_ONCE // banks)
 
     @property
     def spatial(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -339,16 +338,6 @@ def _row_access(plan: Access, shape: Sequence[int], tiling: Tiling) -> Access | 
         sublane_stride=tiling.strides[-1] * tiling.first[0] // p,
         tile_rows=layout.native_rows, single_rows=False, open_row=plan.open_word,
     )  # fmt: skip
-
-
-def accesses(stride: int, c: Converter) -> int:
-    """How many memory accesses it takes to access a register of rows of words that are `stride`
-    apart.
-
-    Rows in one bank of memory are accessed one after the other.
-    """
-    banks = c.target.memory_banks
-    return max(1, math.gcd(stride, banks) * SUBLANES // banks) if stride else 1
 
 
 def _extent(memref: SSAValue) -> int:

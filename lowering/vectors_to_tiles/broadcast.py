@@ -22,7 +22,6 @@ from pallasite.dialects import grid, tpu, vector
 from pallasite.dialects.types import element_of, is_vector, shape_of, tiling_of
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.access import accesses
 from pallasite.lowering.vectors_to_tiles.chains import Copies, copied
 from pallasite.lowering.vectors_to_tiles.constants import data_bits, splat_scalar
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
@@ -146,7 +145,8 @@ def _by_rows(op: vector.BroadcastOp, spread: VectorLayout, c: Converter) -> Vect
     rows = VectorLayout.native(rank, 32, None, spread.column)
     stored = VectorLayout.native(rank, 32, 0, spread.column)
     cost = rows.register_count(old) + stored.register_count(shape)
-    apart = accesses(_distance(op.results[0], spread.sublane_dim), c) * spread.register_count(shape)
+    times = c.target.row_accesses(_distance(op.results[0], spread.sublane_dim))
+    apart = times * spread.register_count(shape)
     if cost >= spread.register_count(old) + apart:
         return spread
     return rows if c.served(source, rows) is not None else spread

@@ -17,7 +17,7 @@ from pallasite.dialects import grid, tpu
 from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.types import integer_attribute, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
-from pallasite.lowering.vectors_to_tiles.access import Access, accesses, moved
+from pallasite.lowering.vectors_to_tiles.access import Access, moved
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 from pallasite.passes.divisibility import remainder
@@ -151,7 +151,7 @@ def load_registers(
 def slots(stride: int, c: Converter) -> int:
     """How many register operations' time it takes to access one register of rows that are `stride`
     apart."""
-    times = accesses(stride, c)
+    times = c.target.row_accesses(stride)
     return times if times == 1 else _WAIT * times
 
 

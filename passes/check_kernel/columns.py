@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.arithmetic import is_arithmetic
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector
 from pallasite.dialects.walking import operations
@@ -166,7 +167,7 @@ def _reduces_nothing(op: vector.MultiReductionOp) -> bool:
 
 
 def _elementwise(op: Operation) -> bool:
-    return op.dialect_name() in ("arith", "math") and bool(op.results)
+    return is_arithmetic(op) and bool(op.results)
 
 
 def _splat(value: SSAValue) -> bool:

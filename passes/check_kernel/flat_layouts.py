@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.arithmetic import is_arithmetic
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.constants import first_varying
@@ -76,7 +77,7 @@ def layout_of_flat(op: Operation, result: OpResult, of: LayoutOf, target: Target
     if isinstance(op, vector.ExtractStridedSliceOp):
         # A part of what is packed stays so.
         return PACKED if of(op.operands[0]) == PACKED else None
-    if op.dialect_name() not in ("arith", "math"):
+    if not is_arithmetic(op):
         return None
     return _of_elementwise(op, result, of, target)
 

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.arith import known_integer
+from pallasite.dialects.arithmetic import is_arithmetic
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
@@ -57,7 +58,7 @@ class LaneOffsets:
             return [op.operands[0]]
         if isinstance(op, vector.ShapeCastOp) and _keeps_rows(op):
             return [op.operands[0]]
-        if isinstance(op, Operation) and op.dialect_name() in ("arith", "math"):
+        if is_arithmetic(op):
             return [v for v in op.operands if _has_offset(v)]
         return []
 
@@ -69,7 +70,7 @@ class LaneOffsets:
             return layout_source(value)
         if isinstance(op, vector.ExtractStridedSliceOp):
             return op.operands[0]
-        if op.dialect_name() not in ("arith", "math") or through_words(op, self._target):
+        if not is_arithmetic(op) or through_words(op, self._target):
             return None
         vectors = [v for v in op.operands if isinstance(v.type, VectorType)]
         widths = {bit_width(v.type) for v in (*vectors, *op.results)} - {1}

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.arithmetic import is_arithmetic
 from pallasite.dialects.types import shape_of, splat_value
 from pallasite.passes.check_kernel.arriving_values import values_arriving_in
 from pallasite.passes.check_kernel.lane_offsets import LaneOffsets
@@ -147,7 +148,7 @@ class LastDimensions:
             dim = len(old) - 2
             dropped = dim >= 0 and old == (*old[:dim], 1, *new[dim:])
             return frozenset([dim] if dropped and self._replication(source)[0] else [])
-        if op.dialect_name() not in ("arith", "math"):
+        if not is_arithmetic(op):
             return frozenset()
         varying = [v for v in op.operands if not all(self._replication(v))]
         reduced = [self._reduced.get(v, frozenset[int]()) for v in varying]
@@ -156,7 +157,7 @@ class LastDimensions:
 
 def is_elementwise(op: Operation) -> bool:
     """Whether the result of `op` lies as its operands do: of conversions, too."""
-    return op.dialect_name() in ("arith", "math") or isinstance(op, _CONVERSIONS)
+    return is_arithmetic(op) or isinstance(op, _CONVERSIONS)
 
 
 def _reduced_dims(op: vector.MultiReductionOp) -> list[int]:

@@ -32,19 +32,17 @@ from pallasite.dialects.kernel import (
 )
 from pallasite.dialects.kernel_call import Call, call_of
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
+from pallasite.dialects.types import AnyMemRef, memory_space
 from pallasite.dialects.walking import of_kind, operations_of
-from pallasite.layouts.tiling import Tiling, infer_tiling
 from pallasite.passes.check_kernel.arrays_in_vmem import arrays_in_vmem
 from pallasite.passes.check_kernel.unread import unread
+from pallasite.passes.reference_tiles import block_bytes
 from pallasite.targets import Target
 
 _SCRATCH = "internal_scratch_in_bytes"
 """Compiler parameter: VMEM that the compiler may use for its own moves."""
 _LEAST_SCRATCH = 36864
 """The least that it accepts, on every target (asked of libtpu 0.0.51)."""
-_SMEM_BITS = 4096
-"""Flat buffers in SMEM take whole multiples of 128 words (asked of libtpu 0.0.51)."""
 _NAMED = 4
 """Buffers that a refusal names."""
 
@@ -85,18 +83,6 @@ class Buffer:
 
 
 _Owners = list[Buffer]
-
-
-def block_bytes(type: Attribute, target: Target) -> int:
-    """The bytes that a buffer of memref type `type` occupies, padding included."""
-    memref = cast(AnyMemRef, type)
-    shape, bits = memref.get_shape(), bit_width(memref)
-    if len(shape) == 1 and memory_space(memref) == "smem":
-        return -(-shape[0] * bits // _SMEM_BITS) * _SMEM_BITS // 8
-    tiling: Tiling = tiling_of(memref) or infer_tiling(
-        shape, bits, large_halves=target.large_buffer_halves
-    )
-    return -(-tiling.elements(shape) * bits // 8)
 
 
 def check_memory(

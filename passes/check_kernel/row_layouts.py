@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, memref, scf, tpu, vector
+from pallasite.dialects.arithmetic import is_arithmetic
 from pallasite.dialects.types import bit_width, shape_of, tiling_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -95,7 +96,7 @@ class RowLayouts:
             return reduced_layout(op, self.of, self._target) if one else None
         if isinstance(op, vector.ShapeCastOp):
             return self._of_reshape(op)
-        if op.dialect_name() in ("arith", "math") or isinstance(op, NARROWING):
+        if is_arithmetic(op) or isinstance(op, NARROWING):
             return self._of_elementwise(op, value)
         return None
 
@@ -170,7 +171,7 @@ def _sources(value: SSAValue) -> list[SSAValue]:
         vector.ShapeCastOp, vector.ExtractStridedSliceOp, vector.MultiReductionOp,
         *WIDENING, *NARROWING,
     )  # fmt: skip
-    if op.dialect_name() not in ("arith", "math") and not isinstance(op, moved):
+    if not is_arithmetic(op) and not isinstance(op, moved):
         return []
     return [v for v in op.operands if isinstance(v.type, VectorType)]
 

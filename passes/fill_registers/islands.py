@@ -16,6 +16,7 @@ from typing import cast
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.arithmetic import is_arithmetic
 from pallasite.dialects.types import (
     bit_width,
     element_of,
@@ -184,7 +185,7 @@ def _explore(island: Island, start: SSAValue, homes: dict[SSAValue, Island]) -> 
 def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
     """The values that `op` connects with `value` of `island`; notes what makes the island
     unsound."""
-    if op.name.startswith(("arith.", "math.")) and type(op) is not arith.ConstantOp:
+    if is_arithmetic(op) and type(op) is not arith.ConstantOp:
         return _vectors([*op.operands, *op.results])
     if isinstance(op, vector.LoadOp):
         island.lies(op.base, op.indices, shape_of(op.result.type))

@@ -13,24 +13,23 @@ becomes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import func, memref, tpu, vector
+from pallasite.dialects.arithmetic import is_arithmetic
 from pallasite.dialects.types import bit_width, memory_space, shape_of
 from pallasite.dialects.walking import of_kind
-from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, word_tiles
 from pallasite.passes.infer_memref_layout.single_rows import TRANSFERS, ref_type
+from pallasite.passes.reference_tiles import block_bytes
 from pallasite.targets import Target
 
 _PITCHED_BITS = frozenset({8, 16, 32})
 """Types of which words of several rows are loaded and taken apart, if they are not words."""
-
-
 _RESHAPES = (vector.ShapeCastOp, tpu.ReshapeOp)
 _STEPS = 4
 """Operations between a transpose and the store of what is computed from it."""
@@ -38,19 +37,8 @@ _STEPS = 4
 
 def has_room(function: func.FuncOp, target: Target) -> bool:
     """Whether the buffers of `function` fill at most half of VMEM, so that distances may grow."""
-    total = 0
-    for op in of_kind(function, memref.AllocaOp):
-        kind = ref_type(op.memref)
-        if kind is None or memory_space(kind) not in ("vmem", None):
-            continue
-        *outer, rows, columns = (1, 1, *kind.get_shape())
-        try:
-            bits = bit_width(kind.element_type)
-        except TypeError:
-            continue
-        tile = SUBLANES * packing(bits)
-        padded = -(-rows // tile) * tile * -(-columns // LANES) * LANES
-        total += math.prod(outer) * padded * bits // 8
+    buffers = [op.memref.type for op in of_kind(function, memref.AllocaOp)]
+    total = sum(block_bytes(kind, target) for kind in buffers if memory_space(kind) == "vmem")
     return 2 * total <= target.scoped_vmem_bytes
 
 
@@ -72,9 +60,8 @@ def pitched(buffer: SSAValue, plain: Tiling, target: Target) -> Tiling | None:
         return None
     turned = {dim for op in accesses if op is not None for dim in _turned(op)}
     p = packing(bits)
-    banks = target.memory_banks // SUBLANES
-    wait = {d for d in turned if math.gcd(plain.strides[d] * plain.first[0] // p, 64) > banks}
-    if not wait:
+    distances = [plain.strides[dim] * plain.first[0] // p for dim in turned]
+    if all(target.row_accesses(rows) == 1 for rows in distances):
         return None
     strides, rows = [1], -(-shape[-2] // p)
     running = rows
@@ -133,7 +120,7 @@ def _held(value: SSAValue, steps: int) -> Iterator[int]:
         yield from _split(shape_of(op.operands[0].type), shape)
     elif isinstance(op, vector.BroadcastOp) and steps:
         yield from (dim for dim in _held(op.operands[0], steps - 1) if shape[dim] > 1)
-    elif steps and op.name.startswith(("arith.", "math.")):
+    elif steps and is_arithmetic(op):
         for operand in op.operands:
             if shape_of(operand.type) == shape:
                 yield from _held(operand, steps - 1)

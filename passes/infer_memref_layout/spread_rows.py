@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.arithmetic import is_arithmetic
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.fill_registers.islands import is_one_value
@@ -65,7 +66,7 @@ def _is_spread(value: SSAValue) -> bool:
     owner = value.owner
     if _reduces_rows(owner):
         return True
-    if not isinstance(owner, Operation) or not owner.name.startswith(("arith.", "math.")):
+    if not is_arithmetic(owner):
         return False
     vectors = [v for v in owner.operands if isinstance(v.type, VectorType)]
     others = [v for v in vectors if not is_one_value(v)]

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 import pallasite
-from pallasite.lowering.vectors_to_tiles.access import accesses
-from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.targets import get_target
 
 from .memory_kernels import kernel
@@ -27,9 +25,8 @@ TYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
     [("v4", [1, 1, 1, 2, 4, 8, 1, 4, 8]), ("v5e", [1, 1, 1, 1, 2, 4, 1, 2, 8])],
 )
 def test_accesses(target: str, times: list[int]):
-    converter = Converter(get_target(target))
     strides = (0, 1, 2, 4, 8, 16, 31, 24, 64)
-    assert [accesses(stride, converter) for stride in strides] == times
+    assert [get_target(target).row_accesses(stride) for stride in strides] == times
 
 
 def strides(module: ModuleOp, kind: str) -> set[int]:

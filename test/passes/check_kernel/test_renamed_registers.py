@@ -162,6 +162,13 @@ def module_of(first: Way, second: Way, shape: tuple[int, ...], element: Any) -> 
     return trace(call, jnp.array([1]), jnp.asarray(x), target="v5e"), x
 
 
+def assert_taken(module: Any, compiler: Any) -> None:
+    """Asserts that the compiler takes form `mosaic` of `module`, and our registers."""
+    for form in ("mosaic", "vreg"):
+        lowered = pallasite.lower(module, form, "v5e")
+        assert asked(lowered, "v5e", compiler, layout_passes=form == "mosaic").accepted
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case: str, compiler: Any) -> None:
     module, x = module_of(*REFUSED[case])
@@ -178,12 +185,7 @@ def test_refused(case: str, compiler: Any) -> None:
 @pytest.mark.parametrize("case", TAKEN)
 def test_taken(case: str, compiler: Any) -> None:
     module, _ = module_of(*TAKEN[case])
-    assert asked(
-        pallasite.lower(module, "mosaic", "v5e"), "v5e", compiler, layout_passes=True
-    ).accepted
-    assert asked(
-        pallasite.lower(module, "vreg", "v5e"), "v5e", compiler, layout_passes=False
-    ).accepted
+    assert_taken(module, compiler)
 
 
 def again(p: Any, x: Any) -> Any:
@@ -275,9 +277,4 @@ def test_values_from_before_are_not_computed_again(function: Any, compiler: Any)
 @pytest.mark.parametrize("function", COMPUTED)
 def test_values_that_are_computed_once(function: Any, compiler: Any) -> None:
     module, _ = repeating(function)
-    assert asked(
-        pallasite.lower(module, "mosaic", "v5e"), "v5e", compiler, layout_passes=True
-    ).accepted
-    assert asked(
-        pallasite.lower(module, "vreg", "v5e"), "v5e", compiler, layout_passes=False
-    ).accepted
+    assert_taken(module, compiler)
